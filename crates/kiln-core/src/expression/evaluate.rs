@@ -1,0 +1,321 @@
+//! Tree to value. Every arithmetic step is checked.
+
+use thiserror::Error;
+
+use super::{BinaryOp, CompareOp, Function, Node};
+use crate::value::Value;
+
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum EvalError {
+    #[error("division by zero")]
+    DivisionByZero,
+    #[error("integer overflow")]
+    Overflow,
+    #[error("{0} does not work on {1}")]
+    WrongKind(&'static str, &'static str),
+    #[error("cannot compare {0} with {1}")]
+    NotComparable(&'static str, &'static str),
+    #[error("a list cannot be used as a value here")]
+    ListAsValue,
+    #[error("`in` needs a list such as `[1, 2]` on its right")]
+    NotAList,
+}
+
+type Lookup<'f, 'v> = dyn Fn(usize) -> &'v Value + 'f;
+
+pub(super) fn eval(node: &Node<usize>, values: &Lookup<'_, '_>) -> Result<Value, EvalError> {
+    Ok(match node {
+        Node::Literal(value) => value.clone(),
+        Node::Name(slot) => values(*slot).clone(),
+        Node::List(_) => return Err(EvalError::ListAsValue),
+        Node::Negate(a) => match eval(a, values)? {
+            Value::Float(x) => Value::Float(-x),
+            other => Value::Int(
+                integer(&other, "`-`")?
+                    .checked_neg()
+                    .ok_or(EvalError::Overflow)?,
+            ),
+        },
+        Node::Not(a) => Value::Bool(!truth(&eval(a, values)?)),
+        Node::And(a, b) => Value::Bool(truth(&eval(a, values)?) && truth(&eval(b, values)?)),
+        Node::Or(a, b) => Value::Bool(truth(&eval(a, values)?) || truth(&eval(b, values)?)),
+        Node::If {
+            then,
+            condition,
+            otherwise,
+        } => {
+            if truth(&eval(condition, values)?) {
+                eval(then, values)?
+            } else {
+                eval(otherwise, values)?
+            }
+        }
+        Node::Binary(op, a, b) => binary(*op, &eval(a, values)?, &eval(b, values)?)?,
+        Node::Chain(first, rest) => chain(first, rest, values)?,
+        Node::Call(function, arguments) => call(*function, arguments, values)?,
+    })
+}
+
+/// Truth as in Python: zero and the empty string are false.
+pub(super) fn truth(value: &Value) -> bool {
+    match value {
+        Value::Bool(b) => *b,
+        Value::Int(i) => *i != 0,
+        Value::Float(x) => *x != 0.0,
+        Value::Text(s) => !s.is_empty(),
+    }
+}
+
+impl Value {
+    /// Whether a constraint that evaluated to this holds.
+    pub fn is_truthy(&self) -> bool {
+        truth(self)
+    }
+}
+
+fn chain(
+    first: &Node<usize>,
+    rest: &[(CompareOp, Node<usize>)],
+    values: &Lookup<'_, '_>,
+) -> Result<Value, EvalError> {
+    let mut left = eval(first, values)?;
+    for (position, (op, node)) in rest.iter().enumerate() {
+        let holds = match op {
+            CompareOp::In | CompareOp::NotIn => {
+                let Node::List(items) = node else {
+                    return Err(EvalError::NotAList);
+                };
+                let mut found = false;
+                for item in items {
+                    if left.loosely_equals(&eval(item, values)?) {
+                        found = true;
+                        break;
+                    }
+                }
+                found == (*op == CompareOp::In)
+            }
+            _ => {
+                let right = eval(node, values)?;
+                let holds = compare(*op, &left, &right)?;
+                left = right;
+                holds
+            }
+        };
+        if !holds {
+            return Ok(Value::Bool(false));
+        }
+        let list_continues =
+            matches!(op, CompareOp::In | CompareOp::NotIn) && position + 1 < rest.len();
+        if list_continues {
+            return Err(EvalError::ListAsValue);
+        }
+    }
+    Ok(Value::Bool(true))
+}
+
+fn compare(op: CompareOp, a: &Value, b: &Value) -> Result<bool, EvalError> {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    match op {
+        CompareOp::Equal => return Ok(a.loosely_equals(b)),
+        CompareOp::NotEqual => return Ok(!a.loosely_equals(b)),
+        _ => {}
+    }
+    let order = a
+        .loosely_compares(b)
+        .ok_or(EvalError::NotComparable(a.kind(), b.kind()))?;
+    Ok(match op {
+        CompareOp::Less => order == Less,
+        CompareOp::LessEqual => order != Greater,
+        CompareOp::Greater => order == Greater,
+        CompareOp::GreaterEqual => order != Less,
+        _ => order == Equal,
+    })
+}
+
+fn integer(value: &Value, operation: &'static str) -> Result<i64, EvalError> {
+    match value {
+        Value::Int(i) => Ok(*i),
+        Value::Bool(b) => Ok(i64::from(*b)),
+        other => Err(EvalError::WrongKind(operation, other.kind())),
+    }
+}
+
+fn float(value: &Value, operation: &'static str) -> Result<f64, EvalError> {
+    value
+        .as_f64()
+        .ok_or(EvalError::WrongKind(operation, value.kind()))
+}
+
+fn binary(op: BinaryOp, a: &Value, b: &Value) -> Result<Value, EvalError> {
+    let name = match op {
+        BinaryOp::Add => "`+`",
+        BinaryOp::Subtract => "`-`",
+        BinaryOp::Multiply => "`*`",
+        BinaryOp::Divide => "`/`",
+        BinaryOp::FloorDivide => "`//`",
+        BinaryOp::Remainder => "`%`",
+        BinaryOp::Power => "`**`",
+    };
+    let real = matches!(a, Value::Float(_)) || matches!(b, Value::Float(_));
+    if real || op == BinaryOp::Divide {
+        let (x, y) = (float(a, name)?, float(b, name)?);
+        let by_zero = matches!(
+            op,
+            BinaryOp::Divide | BinaryOp::FloorDivide | BinaryOp::Remainder
+        ) && y == 0.0;
+        if by_zero {
+            return Err(EvalError::DivisionByZero);
+        }
+        return Ok(Value::Float(match op {
+            BinaryOp::Add => x + y,
+            BinaryOp::Subtract => x - y,
+            BinaryOp::Multiply => x * y,
+            BinaryOp::Divide => x / y,
+            BinaryOp::FloorDivide => (x / y).floor(),
+            BinaryOp::Remainder => x - y * (x / y).floor(),
+            BinaryOp::Power => x.powf(y),
+        }));
+    }
+    let (x, y) = (integer(a, name)?, integer(b, name)?);
+    let result = match op {
+        BinaryOp::Add => x.checked_add(y),
+        BinaryOp::Subtract => x.checked_sub(y),
+        BinaryOp::Multiply => x.checked_mul(y),
+        BinaryOp::FloorDivide | BinaryOp::Remainder if y == 0 => {
+            return Err(EvalError::DivisionByZero);
+        }
+        BinaryOp::FloorDivide => floor_div(x, y),
+        BinaryOp::Remainder => x.checked_rem(y).map(|r| {
+            if r != 0 && (r < 0) != (y < 0) {
+                r + y
+            } else {
+                r
+            }
+        }),
+        BinaryOp::Power if y < 0 => return Ok(Value::Float((x as f64).powf(y as f64))),
+        BinaryOp::Power => u32::try_from(y).ok().and_then(|y| x.checked_pow(y)),
+        BinaryOp::Divide => unreachable!("real division returned above"),
+    };
+    result.map(Value::Int).ok_or(EvalError::Overflow)
+}
+
+fn floor_div(x: i64, y: i64) -> Option<i64> {
+    let quotient = x.checked_div(y)?;
+    Some(if x % y != 0 && (x < 0) != (y < 0) {
+        quotient - 1
+    } else {
+        quotient
+    })
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn call(
+    function: Function,
+    arguments: &[Node<usize>],
+    values: &Lookup<'_, '_>,
+) -> Result<Value, EvalError> {
+    if matches!(function, Function::Min | Function::Max) {
+        let items = match arguments {
+            [Node::List(items)] => items.as_slice(),
+            many => many,
+        };
+        return extreme(function, items, values);
+    }
+    let evaluated = arguments
+        .iter()
+        .map(|a| eval(a, values))
+        .collect::<Result<Vec<_>, _>>()?;
+    let whole = |x: f64| {
+        if x.is_finite() && x.abs() < 9.2e18 {
+            Ok(Value::Int(x as i64))
+        } else {
+            Err(EvalError::Overflow)
+        }
+    };
+    let first = &evaluated[0];
+    let checked = |result: Option<i64>| result.map(Value::Int).ok_or(EvalError::Overflow);
+    match function {
+        Function::Min | Function::Max => unreachable!("handled above"),
+        Function::Abs => match first {
+            Value::Float(x) => Ok(Value::Float(x.abs())),
+            other => checked(integer(other, "`abs`")?.checked_abs()),
+        },
+        Function::CeilDiv | Function::AlignUp => {
+            let (x, y) = (
+                integer(first, "`ceil_div`")?,
+                integer(&evaluated[1], "`ceil_div`")?,
+            );
+            if y == 0 {
+                return Err(EvalError::DivisionByZero);
+            }
+            let quotient = x
+                .checked_neg()
+                .and_then(|n| floor_div(n, y))
+                .and_then(i64::checked_neg);
+            if function == Function::CeilDiv {
+                checked(quotient)
+            } else {
+                checked(quotient.and_then(|q| q.checked_mul(y)))
+            }
+        }
+        Function::Gcd | Function::Lcm => {
+            let (x, y) = (
+                integer(first, "`gcd`")?.unsigned_abs(),
+                integer(&evaluated[1], "`gcd`")?.unsigned_abs(),
+            );
+            let divisor = gcd(x, y);
+            let result = if function == Function::Gcd {
+                Some(divisor)
+            } else if divisor == 0 {
+                Some(0)
+            } else {
+                (x / divisor).checked_mul(y)
+            };
+            checked(result.and_then(|r| i64::try_from(r).ok()))
+        }
+        Function::IsPow2 => {
+            let x = integer(first, "`is_pow2`")?;
+            Ok(Value::Bool(x > 0 && x & (x - 1) == 0))
+        }
+        Function::Log2 => Ok(Value::Float(float(first, "`log2`")?.log2())),
+        Function::Sqrt => Ok(Value::Float(float(first, "`sqrt`")?.sqrt())),
+        Function::Floor => whole(float(first, "`floor`")?.floor()),
+        Function::Ceil => whole(float(first, "`ceil`")?.ceil()),
+        Function::Round => whole(float(first, "`round`")?.round()),
+        Function::Int => match first {
+            Value::Int(i) => Ok(Value::Int(*i)),
+            other => whole(float(other, "`int`")?.trunc()),
+        },
+    }
+}
+
+fn extreme(
+    function: Function,
+    items: &[Node<usize>],
+    values: &Lookup<'_, '_>,
+) -> Result<Value, EvalError> {
+    let mut best: Option<Value> = None;
+    for item in items {
+        let value = eval(item, values)?;
+        let replace = match &best {
+            None => true,
+            Some(current) => {
+                let order = value
+                    .loosely_compares(current)
+                    .ok_or(EvalError::NotComparable(value.kind(), current.kind()))?;
+                (function == Function::Min && order.is_lt())
+                    || (function == Function::Max && order.is_gt())
+            }
+        };
+        if replace {
+            best = Some(value);
+        }
+    }
+    best.ok_or(EvalError::ListAsValue)
+}

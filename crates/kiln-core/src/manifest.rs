@@ -1,0 +1,309 @@
+//! What the author of a kernel wrote in `kiln.toml`, decoded and checked.
+//!
+//! The types here are the meaning of a manifest; `manifest::decode` turns TOML into them and
+//! `manifest::keys` lists every key once, for decoding, hints and the JSON Schema. Files named by
+//! a manifest are not opened here.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dtype::DType;
+use crate::expression::Expr;
+use crate::space::Tunable;
+use crate::value::Value;
+
+/// A value and where it was written, for errors found after decoding (a missing file, say).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spanned<T> {
+    pub value: T,
+    pub span: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Manifest {
+    pub kernel: Kernel,
+    pub tunables: Vec<Tunable>,
+    pub constraints: Vec<Constraint>,
+    /// In the order written; exactly one is the target.
+    pub shapes: Vec<Shape>,
+    /// In the order of the entry's parameters.
+    pub arguments: Vec<Argument>,
+    pub launch: Launch,
+    pub work: Work,
+    pub reference: Option<Reference>,
+    pub baseline: Option<Baseline>,
+    pub tolerance: Vec<(DType, Tolerance)>,
+    pub nonfinite: Nonfinite,
+    pub gates: Vec<(String, GatePolicy)>,
+    pub search: Search,
+    pub budget: Budget,
+    pub measure: Measure,
+    pub confirm: Confirm,
+}
+
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    pub name: String,
+    pub language: Language,
+    /// Relative to the manifest's folder, like every path in a manifest.
+    pub source: Spanned<String>,
+    pub entry: Spanned<String>,
+    pub flags: Vec<String>,
+    pub include_dirs: Vec<Spanned<String>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    C,
+    Cuda,
+}
+
+/// A named condition; a config that breaks it does not exist in the space.
+#[derive(Clone, Debug)]
+pub struct Constraint {
+    pub name: String,
+    pub expr: Expr,
+    pub span: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub name: String,
+    pub purpose: ShapePurpose,
+    /// Every shape gives a value to the same dimensions, in the same order.
+    pub dimensions: Vec<(String, i64)>,
+    pub span: Range<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShapePurpose {
+    /// What is tuned and timed.
+    Target,
+    /// Answers are checked on it before anything is timed.
+    Check,
+    /// For sweeps only; not touched while tuning.
+    Sweep,
+}
+
+#[derive(Clone, Debug)]
+pub struct Argument {
+    pub name: String,
+    pub dtype: DType,
+    pub kind: ArgumentKind,
+    pub span: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub enum ArgumentKind {
+    Scalar {
+        value: Expr,
+    },
+    Buffer {
+        shape: Vec<Expr>,
+        role: Role,
+        /// For `Role::Input` and `Role::InOut`.
+        fill: Fill,
+        tolerance: Option<Tolerance>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Input,
+    Output,
+    /// Read and written: restored before every launch, compared after it.
+    InOut,
+    /// Workspace: its size may depend on tunables, its contents are not checked.
+    Scratch,
+}
+
+/// Where the contents of an input come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fill {
+    Normal {
+        mean: f64,
+        std: f64,
+    },
+    Uniform {
+        low: f64,
+        high: f64,
+    },
+    /// Whole numbers, both ends included.
+    Integers {
+        low: i64,
+        high: i64,
+    },
+    /// 0, 1, 2, … in memory order.
+    Iota,
+    Constant {
+        value: f64,
+    },
+    /// A `.npy` file; `{shape}` in the path is replaced by the shape's name.
+    File {
+        path: String,
+    },
+}
+
+/// Launch geometry. `grid`, `block`, `cluster` and `shared` are for CUDA; `threads` says how many
+/// threads a C kernel starts, so that it can be gated and pinned.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    pub grid: Vec<Expr>,
+    pub block: Vec<Expr>,
+    pub cluster: Vec<Expr>,
+    pub shared: Option<Expr>,
+    pub threads: Option<Expr>,
+}
+
+/// How much work one launch must do, over the dimensions: for the floor, GB/s and TFLOP/s.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    pub flops: Option<Expr>,
+    pub bytes: Option<Expr>,
+}
+
+/// Where right answers come from.
+#[derive(Clone, Debug)]
+pub enum Reference {
+    /// A C function with the kernel's parameters, every floating type replaced by `double`.
+    C {
+        source: Spanned<String>,
+        entry: String,
+        flags: Vec<String>,
+    },
+    /// `.npy` files, one per output; `{shape}` and `{argument}` in the path are replaced.
+    File { path: Spanned<String> },
+}
+
+/// What the winner has to beat.
+#[derive(Clone, Debug)]
+pub struct Baseline {
+    pub kind: BaselineKind,
+    /// The speedup asked for; reaching it is success.
+    pub target: f64,
+}
+
+#[derive(Clone, Debug)]
+pub enum BaselineKind {
+    /// A C function with the kernel's own signature.
+    C {
+        source: Spanned<String>,
+        entry: String,
+        flags: Vec<String>,
+    },
+    /// One config of the kernel itself, every tunable given; need not satisfy the constraints.
+    Config {
+        values: Vec<(String, Value)>,
+        span: Range<usize>,
+    },
+}
+
+/// `|got - expected| <= atol + rtol * |expected|`; without `atol`, `rtol` times the output's own
+/// scale (its root mean square) takes its place, so that small outputs are not waved through.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
+    pub rtol: f64,
+    pub atol: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Nonfinite {
+    /// A reference with NaN or infinity is an error of the task.
+    Reject,
+    /// NaN must meet NaN, infinity the same infinity.
+    Match,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GatePolicy {
+    pub action: GateAction,
+    /// Replaces the device's own limit.
+    pub limit: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GateAction {
+    Reject,
+    Warn,
+    Off,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// `tpe`, `random`, `lhs` or `exhaustive`.
+    pub strategy: String,
+    /// Latin-hypercube trials before the strategy proper.
+    pub seed_trials: u64,
+    /// Fixed seed; without it every new study draws one and records it.
+    pub seed: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    pub trials: u64,
+    pub minutes: Option<f64>,
+    pub price_per_hour: Option<f64>,
+    /// Stops when `price_per_hour` times the time spent reaches this.
+    pub cost: Option<f64>,
+    /// Stops when a trial's speedup reaches this.
+    pub stop_at_speedup: Option<f64>,
+    /// Stops after this many trials without a better one.
+    pub stagnation: Option<u64>,
+    /// After the seed trials, stops if the best is below this fraction of the baseline's speed.
+    pub hopeless_below: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measure {
+    pub min_samples: u64,
+    pub max_samples: u64,
+    /// Stop sampling when the 95 % interval of the median is within this fraction of it.
+    pub precision: f64,
+    /// Most seconds of sampling per candidate.
+    pub max_seconds: f64,
+    /// Cut a candidate when it is this many times slower than the best so far.
+    pub cut_ratio: f64,
+    pub compile_timeout_seconds: f64,
+    pub run_timeout_seconds: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirm {
+    pub samples: u64,
+    pub finalists: u64,
+    /// Fresh processes the samples are spread over.
+    pub rounds: u64,
+    /// Differences inside this fraction are the same speed.
+    pub margin: f64,
+}
+
+impl Manifest {
+    pub fn target(&self) -> &Shape {
+        self.shapes
+            .iter()
+            .find(|s| s.purpose == ShapePurpose::Target)
+            .expect("decoding admits only manifests with a target")
+    }
+
+    /// Names of the dimensions, the same in every shape.
+    pub fn dimension_names(&self) -> Vec<&str> {
+        self.target()
+            .dimensions
+            .iter()
+            .map(|(n, _)| n.as_str())
+            .collect()
+    }
+
+    /// What launch, size and constraint expressions may name: tunables first, then dimensions.
+    pub fn scope(&self) -> Vec<&str> {
+        let tunables = self.tunables.iter().map(|t| t.name.as_str());
+        tunables.chain(self.dimension_names()).collect()
+    }
+}

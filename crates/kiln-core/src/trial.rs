@@ -1,0 +1,330 @@
+//! One trial: a config and how it ended. A failing kernel is data, not an error.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::Value;
+
+/// A config spelled out, in the manifest's order of tunables.
+pub type Assignment = Vec<(String, Value)>;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Counts from 1 in the order the strategy asked.
+    pub number: u64,
+    pub config: Assignment,
+    pub outcome: Outcome,
+    /// Shapes left out because a constraint that names dimensions does not hold there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_shapes: Vec<String>,
+    pub compile: Option<CompileFacts>,
+    /// Wall time spent on this trial outside the compiler.
+    pub run_ms: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompileFacts {
+    pub artifact: String,
+    pub cached: bool,
+    pub compile_ms: f64,
+    pub image_bytes: u64,
+    /// Warnings and notes of the compiler, cut to a few kilobytes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub log: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    NotCompiled(CompileFailure),
+    Crashed(Crash),
+    TimedOut { phase: Phase, after_ms: u64 },
+    Wrong(Mismatch),
+    Measured(Measurement),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompileFailure {
+    /// The compiler's first error line.
+    pub first_error: String,
+    pub log: String,
+}
+
+/// The step of a trial a failure happened in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Compile,
+    Load,
+    Check,
+    Sample,
+}
+
+/// The candidate ended its worker process, or made it unusable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Crash {
+    pub phase: Phase,
+    pub shape: Option<String>,
+    pub cause: CrashCause,
+    /// What the candidate printed last.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "snake_case")]
+pub enum CrashCause {
+    Signal {
+        signal: i32,
+    },
+    Exited {
+        code: i32,
+    },
+    /// The image could not be loaded or has no such entry.
+    NotLoadable {
+        message: String,
+    },
+    OutputFlood {
+        bytes: u64,
+    },
+    /// Child processes were left behind.
+    LeftProcesses {
+        count: u64,
+    },
+    OutOfMemory {
+        bytes: u64,
+    },
+}
+
+/// The candidate ran to its end and its answer is not acceptable.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mismatch {
+    pub shape: String,
+    pub phase: Phase,
+    pub fault: Fault,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "snake_case")]
+pub enum Fault {
+    Numerics(NumericFault),
+    /// Memory outside a buffer was touched: a guard zone changed, or a guard page was hit.
+    Canary {
+        argument: String,
+        /// Bytes from the start of the buffer; negative before it.
+        offset: i64,
+        access: GuardHit,
+    },
+    InputModified {
+        argument: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardHit {
+    ZoneOverwritten,
+    PageHit,
+}
+
+/// How an output differs from the expected values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NumericFault {
+    pub argument: String,
+    pub elements: u64,
+    pub wrong: u64,
+    /// Elements that still hold the poison written before the launch.
+    pub unwritten: u64,
+    /// Elements that are NaN or infinite where the expected value is not.
+    pub nonfinite: u64,
+    pub worst: WorstElement,
+    /// Relative error of the whole output, in the Euclidean norm.
+    pub relative_error: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorstElement {
+    pub index: Vec<u64>,
+    /// As text: JSON has no NaN.
+    pub got: String,
+    pub expected: String,
+    pub allowed: String,
+}
+
+/// Raw samples and how they were taken. Statistics are recomputable, samples are not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Nanoseconds per launch, one per sample; a sample is the mean over `batch` launches.
+    pub samples_ns: Vec<f64>,
+    pub batch: u32,
+    pub stop: SampleStop,
+    /// Largest error seen in the checks, relative to what was allowed (1 = at the limit).
+    pub error_ratio: f64,
+}
+
+/// Why sampling ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampleStop {
+    Precise,
+    MaxSamples,
+    MaxSeconds,
+    /// Clearly slower than the best so far.
+    Cut,
+}
+
+impl Outcome {
+    /// A short stable name, used in counts and JSON.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Outcome::NotCompiled(_) => "not_compiled",
+            Outcome::TimedOut {
+                phase: Phase::Compile,
+                ..
+            } => "compile_timeout",
+            Outcome::TimedOut { .. } => "timeout",
+            Outcome::Crashed(crash) => match crash.cause {
+                CrashCause::Signal { .. } | CrashCause::Exited { .. } => "crashed",
+                CrashCause::NotLoadable { .. } => "not_loadable",
+                CrashCause::OutputFlood { .. } => "output_flood",
+                CrashCause::LeftProcesses { .. } => "left_processes",
+                CrashCause::OutOfMemory { .. } => "out_of_memory",
+            },
+            Outcome::Wrong(mismatch) => match mismatch.fault {
+                Fault::Numerics(_) => "numerics",
+                Fault::Canary { .. } => "canary",
+                Fault::InputModified { .. } => "input_modified",
+            },
+            Outcome::Measured(_) => "measured",
+        }
+    }
+
+    pub fn measurement(&self) -> Option<&Measurement> {
+        match self {
+            Outcome::Measured(measurement) => Some(measurement),
+            _ => None,
+        }
+    }
+
+    /// Median nanoseconds per launch; `None` for every failure.
+    pub fn median_ns(&self) -> Option<f64> {
+        self.measurement()
+            .map(|m| crate::stats::median(&m.samples_ns))
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Compile => "compiling",
+            Phase::Load => "loading",
+            Phase::Check => "the correctness check",
+            Phase::Sample => "timing",
+        })
+    }
+}
+
+/// One line for people: what happened.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::NotCompiled(failure) => write!(f, "does not compile: {}", failure.first_error),
+            Outcome::TimedOut { phase, after_ms } => {
+                write!(
+                    f,
+                    "still running after {after_ms} ms during {phase}; killed"
+                )
+            }
+            Outcome::Crashed(crash) => {
+                let place = match &crash.shape {
+                    Some(shape) => format!("{} on shape `{shape}`", crash.phase),
+                    None => crash.phase.to_string(),
+                };
+                match &crash.cause {
+                    CrashCause::Signal { signal } => {
+                        write!(f, "killed by {} during {place}", signal_name(*signal))
+                    }
+                    CrashCause::Exited { code } => {
+                        write!(f, "ended the process with exit code {code} during {place}")
+                    }
+                    CrashCause::NotLoadable { message } => write!(f, "cannot be loaded: {message}"),
+                    CrashCause::OutputFlood { bytes } => {
+                        write!(f, "printed more than {bytes} bytes during {place}; killed")
+                    }
+                    CrashCause::LeftProcesses { count } => {
+                        write!(f, "left {count} child process(es) behind during {place}")
+                    }
+                    CrashCause::OutOfMemory { bytes } => {
+                        write!(
+                            f,
+                            "out of memory: {bytes} bytes were not to be had during {place}"
+                        )
+                    }
+                }
+            }
+            Outcome::Wrong(mismatch) => write!(f, "{}", mismatch),
+            Outcome::Measured(m) => write!(
+                f,
+                "{:.3} us, median of {}",
+                crate::stats::median(&m.samples_ns) / 1e3,
+                m.samples_ns.len()
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = &self.shape;
+        match &self.fault {
+            Fault::Numerics(n) => {
+                write!(
+                    f,
+                    "wrong result on shape `{shape}`: output `{}` differs at {} of {} elements",
+                    n.argument, n.wrong, n.elements
+                )?;
+                if n.unwritten > 0 {
+                    write!(f, ", {} of them never written", n.unwritten)?;
+                }
+                if n.nonfinite > 0 {
+                    write!(f, ", {} of them NaN or infinite", n.nonfinite)?;
+                }
+                write!(
+                    f,
+                    "; worst at {:?}: got {}, expected {}, allowed difference {}",
+                    n.worst.index, n.worst.got, n.worst.expected, n.worst.allowed
+                )
+            }
+            Fault::Canary {
+                argument,
+                offset,
+                access,
+            } => {
+                let what = match access {
+                    GuardHit::ZoneOverwritten => "wrote",
+                    GuardHit::PageHit => "reached",
+                };
+                write!(
+                    f,
+                    "{what} outside buffer `{argument}` on shape `{shape}`: byte {offset} from its start"
+                )
+            }
+            Fault::InputModified { argument } => {
+                write!(f, "modified its input `{argument}` on shape `{shape}`")
+            }
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    match signal {
+        4 => "SIGILL (illegal instruction)".into(),
+        6 => "SIGABRT (abort)".into(),
+        7 => "SIGBUS (bad address)".into(),
+        8 => "SIGFPE (arithmetic fault)".into(),
+        9 => "SIGKILL".into(),
+        11 => "SIGSEGV (bad address)".into(),
+        other => format!("signal {other}"),
+    }
+}

@@ -1,0 +1,1 @@
+//! Runs kernels inside worker processes.
