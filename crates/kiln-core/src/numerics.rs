@@ -180,8 +180,8 @@ impl Expected {
         let got = self.dtype.read_f64(bytes);
         let expected = self.value(element);
         let allowed = atol + self.tolerance.rtol * expected.abs();
-        let same_nonfinite = !expected.is_finite()
-            && (got == expected || (got.is_nan() && expected.is_nan()));
+        let same_nonfinite =
+            !expected.is_finite() && (got == expected || (got.is_nan() && expected.is_nan()));
         if same_nonfinite {
             return Judged::default();
         }
@@ -406,7 +406,9 @@ mod tests {
 
     #[test]
     fn short_answers_fail() {
-        let fault = expected(&[1.0, 2.0]).compare(&f32s(&[1.0]), &[]).unwrap_err();
+        let fault = expected(&[1.0, 2.0])
+            .compare(&f32s(&[1.0]), &[])
+            .unwrap_err();
         assert_eq!(fault.wrong, 1);
     }
 

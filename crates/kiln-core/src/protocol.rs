@@ -64,12 +64,23 @@ pub enum Response {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Refusal {
-    NotLoadable { message: String },
-    OutOfMemory { bytes: u64 },
-    LeftProcesses { count: u64 },
-    GuardZone { argument: usize, offset: i64 },
+    NotLoadable {
+        message: String,
+    },
+    OutOfMemory {
+        bytes: u64,
+    },
+    LeftProcesses {
+        count: u64,
+    },
+    GuardZone {
+        argument: usize,
+        offset: i64,
+    },
     /// The task's own files are at fault (an input file is missing, say), not the candidate.
-    BadTask { message: String },
+    BadTask {
+        message: String,
+    },
 }
 
 /// A bad address that lies in or beside one of the arguments' buffers.
