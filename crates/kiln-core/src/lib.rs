@@ -8,4 +8,6 @@ pub mod manifest;
 pub mod space;
 pub mod stats;
 pub mod trial;
+pub mod units;
 pub mod value;
+pub mod verdict;
