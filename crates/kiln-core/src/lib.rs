@@ -11,4 +11,6 @@ pub mod protocol;
 pub mod space;
 pub mod stats;
 pub mod trial;
+pub mod units;
 pub mod value;
+pub mod verdict;
