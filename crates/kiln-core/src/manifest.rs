@@ -4,6 +4,9 @@
 //! `manifest::keys` lists every key once, for decoding, hints and the JSON Schema. Files named by
 //! a manifest are not opened here.
 
+mod decode;
+pub mod keys;
+
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -307,3 +310,6 @@ impl Manifest {
         tunables.chain(self.dimension_names()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! `[arguments]`: scalars and buffers, and what fills the buffers.
+
+use super::Problems;
+use super::expressions::{self, Names, Scope};
+use super::kernel::placeholders;
+use super::section::{Entry, Section, whole};
+use super::settings;
+use crate::diagnostic::Diagnostic;
+use crate::dtype::DType;
+use crate::expression::Expr;
+use crate::manifest::{Argument, ArgumentKind, Fill, Role};
+
+pub(super) fn decode(
+    text: &str,
+    section: &Section,
+    names: &Names,
+    problems: &mut Problems,
+) -> Vec<Argument> {
+    let mut arguments = Vec::new();
+    let entries = section.entries();
+    let all_tables = entries.iter().all(|e| e.value.get_ref().is_table());
+    for entry in entries {
+        let Some(table) = section.entry_section(&entry) else {
+            continue;
+        };
+        let dtype = DType::from_name(&table.text("dtype"));
+        arguments.push(Argument {
+            name: entry.name().to_string(),
+            // The stand-in for an unknown type accepts every draw.
+            dtype: dtype.unwrap_or(DType::F64),
+            kind: kind(text, &entry, &table, dtype, names, problems),
+            span: entry.key.span(),
+        });
+    }
+    let is_output = |a: &Argument| match &a.kind {
+        ArgumentKind::Buffer { role, .. } => matches!(role, Role::Output | Role::InOut),
+        ArgumentKind::Scalar { .. } => false,
+    };
+    if section.is_written() && all_tables && !arguments.iter().any(is_output) {
+        problems.push(
+            Diagnostic::new("no argument is an output", section.span.clone())
+                .label("a kernel without an output cannot be checked")
+                .hint(
+                    "write `role = \"output\"` in the arguments the kernel writes, or `\"inout\"`",
+                ),
+        );
+    }
+    arguments
+}
+
+fn kind(
+    text: &str,
+    entry: &Entry,
+    table: &Section,
+    dtype: Option<DType>,
+    names: &Names,
+    problems: &mut Problems,
+) -> ArgumentKind {
+    let name = entry.name();
+    let (is_scalar, is_buffer) = (table.has("value"), table.has("shape"));
+    if is_scalar && is_buffer {
+        problems.push(
+            Diagnostic::new(
+                format!("argument `{name}` has both `value` and `shape`"),
+                table.place("shape"),
+            )
+            .label("a scalar has a `value`, a buffer has a `shape`"),
+        );
+    }
+    if !is_scalar && !is_buffer {
+        problems.push(
+            Diagnostic::new(
+                format!("argument `{name}` has neither `value` nor `shape`"),
+                table.span.clone(),
+            )
+            .label("expected one of them")
+            .hint("a scalar is `{ dtype = \"i32\", value = \"N\" }`, a buffer `{ dtype = \"f32\", shape = [\"N\"] }`"),
+        );
+    }
+    match table.get("value") {
+        Some(item) if !is_buffer => {
+            for key in ["role", "draw", "file", "tolerance"] {
+                if table.has(key) {
+                    problems.push(
+                        Diagnostic::new(
+                            format!("scalar argument `{name}` cannot have `{key}`"),
+                            table.place(key),
+                        )
+                        .label("only a buffer has one"),
+                    );
+                }
+            }
+            let scope = Scope::TunablesAndDimensions;
+            ArgumentKind::Scalar {
+                value: expressions::read(text, item, scope, names, problems),
+            }
+        }
+        _ => buffer(text, name, table, dtype, names, problems),
+    }
+}
+
+fn buffer(
+    text: &str,
+    name: &str,
+    table: &Section,
+    dtype: Option<DType>,
+    names: &Names,
+    problems: &mut Problems,
+) -> ArgumentKind {
+    let role = match table.text("role").as_str() {
+        "output" => Role::Output,
+        "inout" => Role::InOut,
+        "scratch" => Role::Scratch,
+        _ => Role::Input,
+    };
+    let scope = match role {
+        Role::Scratch => Scope::TunablesAndDimensions,
+        _ => Scope::Dimensions(
+            "the size of data cannot depend on a tunable; a buffer with `role = \"scratch\"` may",
+        ),
+    };
+    let extents = table.get("shape").and_then(|i| i.get_ref().as_array());
+    let shape: Vec<Expr> = extents
+        .into_iter()
+        .flat_map(|items| items.iter())
+        .map(|item| expressions::read(text, item, scope, names, problems))
+        .collect();
+    if matches!(role, Role::Output | Role::Scratch) {
+        let (what, hint) = match role {
+            Role::Output => (
+                "output",
+                "kiln poisons outputs before a launch; a buffer that is read and written has `role = \"inout\"`",
+            ),
+            _ => (
+                "scratch buffer",
+                "its contents are undefined when the kernel starts",
+            ),
+        };
+        for key in ["draw", "file"] {
+            if table.has(key) {
+                problems.push(
+                    Diagnostic::new(
+                        format!("{what} `{name}` cannot have `{key}`"),
+                        table.place(key),
+                    )
+                    .label("only what the kernel reads is filled")
+                    .hint(hint),
+                );
+            }
+        }
+    }
+    if table.has("tolerance") && matches!(role, Role::Input | Role::Scratch) {
+        problems.push(
+            Diagnostic::new(
+                format!("argument `{name}` is not compared, so it cannot have `tolerance`"),
+                table.place("tolerance"),
+            )
+            .label("only outputs are compared")
+            .hint("write `role = \"output\"` if the kernel writes it"),
+        );
+    }
+    let fill = match role {
+        Role::Input | Role::InOut => fill(name, table, dtype, problems),
+        Role::Output | Role::Scratch => Fill::Constant { value: 0.0 },
+    };
+    ArgumentKind::Buffer {
+        shape,
+        role,
+        fill,
+        tolerance: settings::tolerance(table, "tolerance", problems),
+    }
+}
+
+fn default_fill(dtype: DType) -> Fill {
+    match dtype.is_float() {
+        true => Fill::Normal {
+            mean: 0.0,
+            std: 1.0,
+        },
+        false => default_integers(dtype),
+    }
+}
+
+fn default_integers(dtype: DType) -> Fill {
+    let low = if whole_range(dtype).0 < 0 { -8 } else { 0 };
+    Fill::Integers { low, high: 8 }
+}
+
+fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Problems) -> Fill {
+    if let (Some(path), true) = (table.written_text("file"), table.has("draw")) {
+        problems.push(
+            Diagnostic::new(
+                format!("argument `{name}` has both `draw` and `file`"),
+                path.span,
+            )
+            .label("only one of them can fill it"),
+        );
+    }
+    if let Some(path) = table.written_text("file") {
+        placeholders(&path, &["shape"], problems);
+        return Fill::File { path: path.value };
+    }
+    let dtype = dtype.unwrap_or(DType::F64);
+    let Some(item) = table.get("draw") else {
+        return default_fill(dtype);
+    };
+    let settings = table.key_section("draw");
+    let word = match &settings {
+        Some(settings) => settings.text("kind"),
+        None => table.text("draw"),
+    };
+    if let Some(settings) = &settings {
+        stray_settings(&word, settings, problems);
+    }
+    let number = |key: &str, default: f64| {
+        let written = settings.as_ref().and_then(|s| s.number(key));
+        written.unwrap_or(default)
+    };
+    let problem = |message: String| Diagnostic::new(message, item.span());
+    match word.as_str() {
+        "normal" | "uniform" if !dtype.is_float() => {
+            problems.push(
+                problem(format!(
+                    "`{word}` draws fractions, which `{dtype}` cannot hold"
+                ))
+                .hint("write e.g. `draw = { kind = \"integers\", low = 0, high = 8 }`"),
+            );
+            default_fill(dtype)
+        }
+        "normal" => Fill::Normal {
+            mean: number("mean", 0.0),
+            std: number("std", 1.0),
+        },
+        "uniform" => {
+            let (low, high) = (number("low", 0.0), number("high", 1.0));
+            if low >= high {
+                problems.push(
+                    problem(format!("the range of `uniform` is empty: {low} to {high}"))
+                        .label("expected `low` below `high`"),
+                );
+            }
+            Fill::Uniform { low, high }
+        }
+        "integers" => integers(dtype, item.span(), settings.as_ref(), problems),
+        "iota" => Fill::Iota,
+        "ones" => Fill::Constant { value: 1.0 },
+        "constant" => {
+            let settings = settings.as_ref();
+            if settings.is_some_and(|s| !s.has("value")) {
+                problems.push(
+                    problem("`constant` has no `value`".into())
+                        .hint("write e.g. `{ kind = \"constant\", value = 0.5 }`"),
+                );
+            }
+            let value = number("value", 0.0);
+            if !dtype.is_float() {
+                let (least, most) = whole_range(dtype);
+                let fits = value.fract() == 0.0 && value >= least as f64 && value <= most as f64;
+                if !fits {
+                    problems.push(
+                        problem(format!("`{value}` does not fit in `{dtype}`"))
+                            .label(format!("expected an integer from {least} to {most}")),
+                    );
+                }
+            }
+            Fill::Constant { value }
+        }
+        _ => Fill::Constant { value: 0.0 },
+    }
+}
+
+/// Settings that the chosen kind of draw does not have.
+fn stray_settings(word: &str, settings: &Section, problems: &mut Problems) {
+    let belongs: &[&str] = match word {
+        "normal" => &["mean", "std"],
+        "uniform" | "integers" => &["low", "high"],
+        "constant" => &["value"],
+        "iota" | "zeros" | "ones" => &[],
+        _ => return,
+    };
+    for key in ["low", "high", "mean", "std", "value"] {
+        if settings.has(key) && !belongs.contains(&key) {
+            let problem = Diagnostic::new(format!("`{word}` has no `{key}`"), settings.place(key));
+            problems.push(match belongs {
+                [] => problem.label("it has no settings"),
+                _ => problem.label(format!("it has `{}`", belongs.join("` and `"))),
+            });
+        }
+    }
+}
+
+fn integers(
+    dtype: DType,
+    span: std::ops::Range<usize>,
+    settings: Option<&Section>,
+    problems: &mut Problems,
+) -> Fill {
+    let Fill::Integers {
+        low: default_low,
+        high: default_high,
+    } = default_integers(dtype)
+    else {
+        return Fill::Iota;
+    };
+    let mut end = |key: &str, default: i64| {
+        let Some(item) = settings.and_then(|s| s.get(key)) else {
+            return default;
+        };
+        if item.get_ref().is_float() {
+            problems.push(
+                Diagnostic::new(format!("`{key}` of `integers` must be whole"), item.span())
+                    .label("expected an integer"),
+            );
+        }
+        whole(item).unwrap_or(default)
+    };
+    let (low, high) = (end("low", default_low), end("high", default_high));
+    let (least, most) = whole_range(dtype);
+    if low > high {
+        problems.push(
+            Diagnostic::new(
+                format!("the range of `integers` is empty: {low} to {high}"),
+                span,
+            )
+            .label("expected `low` to be at most `high`"),
+        );
+    } else if low < least || high > most {
+        problems.push(
+            Diagnostic::new(
+                format!("integers from {low} to {high} do not fit in `{dtype}`"),
+                span,
+            )
+            .label(format!("it holds {least} to {most} exactly")),
+        );
+    }
+    Fill::Integers { low, high }
+}
+
+/// The integers a type holds exactly, as far as 64 bits go.
+pub(super) fn whole_range(dtype: DType) -> (i64, i64) {
+    let symmetric = |bits: u32| (-(1_i64 << bits), 1_i64 << bits);
+    match dtype {
+        DType::F16 => symmetric(11),
+        DType::Bf16 => symmetric(8),
+        DType::F32 => symmetric(24),
+        DType::F64 => symmetric(53),
+        DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        DType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        DType::I64 => (i64::MIN, i64::MAX),
+        DType::U8 => (0, i64::from(u8::MAX)),
+        DType::U16 => (0, i64::from(u16::MAX)),
+        DType::U32 => (0, i64::from(u32::MAX)),
+        DType::U64 => (0, i64::MAX),
+    }
+}

@@ -1,0 +1,154 @@
+//! `[tolerance]`, `[gates]`, `[search]`, `[budget]`, `[measure]` and `[confirm]`.
+
+use super::Problems;
+use super::section::{Section, number};
+use crate::diagnostic::Diagnostic;
+use crate::dtype::DType;
+use crate::manifest::keys::GATES;
+use crate::manifest::{
+    Budget, Confirm, GateAction, GatePolicy, Measure, Nonfinite, Search, Tolerance,
+};
+
+pub(super) fn tolerances(
+    section: &Section,
+    problems: &mut Problems,
+) -> (Vec<(DType, Tolerance)>, Nonfinite) {
+    let by_dtype = DType::ALL
+        .into_iter()
+        .filter_map(|dtype| Some((dtype, tolerance(section, dtype.name(), problems)?)))
+        .collect();
+    let nonfinite = match section.text("nonfinite").as_str() {
+        "match" => Nonfinite::Match,
+        _ => Nonfinite::Reject,
+    };
+    (by_dtype, nonfinite)
+}
+
+/// A tolerance written as a number or as a table under `key`.
+pub(super) fn tolerance(
+    section: &Section,
+    key: &str,
+    problems: &mut Problems,
+) -> Option<Tolerance> {
+    if let Some(rtol) = number(section.get(key)?) {
+        return Some(Tolerance { rtol, atol: None });
+    }
+    let table = section.key_section(key)?;
+    if !table.has("rtol") && !table.has("atol") {
+        problems.push(
+            Diagnostic::new(
+                format!("tolerance `{key}` allows nothing"),
+                table.span.clone(),
+            )
+            .label("expected `rtol`, `atol` or both")
+            .hint("write e.g. `{ rtol = 1e-5, atol = 1e-6 }`"),
+        );
+    }
+    Some(Tolerance {
+        rtol: table.real("rtol"),
+        atol: table.number("atol"),
+    })
+}
+
+pub(super) fn gates(section: &Section) -> Vec<(String, GatePolicy)> {
+    let policies = GATES.into_iter().filter_map(|gate| {
+        let word = section.written_text(gate).map(|w| w.value);
+        let policy = match (word, section.key_section(gate)) {
+            (Some(word), _) => GatePolicy {
+                action: action(&word),
+                limit: None,
+            },
+            (None, Some(table)) => GatePolicy {
+                action: action(&table.text("action")),
+                limit: table.whole("limit"),
+            },
+            (None, None) => return None,
+        };
+        Some((gate.to_string(), policy))
+    });
+    policies.collect()
+}
+
+fn action(word: &str) -> GateAction {
+    match word {
+        "warn" => GateAction::Warn,
+        "off" => GateAction::Off,
+        _ => GateAction::Reject,
+    }
+}
+
+pub(super) fn search(section: &Section) -> Search {
+    Search {
+        strategy: section.text("strategy"),
+        seed_trials: section.count("seed_trials"),
+        seed: section.written_count("seed"),
+    }
+}
+
+pub(super) fn budget(section: &Section, problems: &mut Problems) -> Budget {
+    if section.has("cost") && !section.has("price_per_hour") {
+        problems.push(
+            Diagnostic::new("`cost` needs `price_per_hour`", section.place("cost"))
+                .label("nothing says what an hour costs")
+                .hint("add a line such as `price_per_hour = 3.50`, or limit `minutes`"),
+        );
+    }
+    Budget {
+        trials: section.count("trials"),
+        minutes: section.number("minutes"),
+        price_per_hour: section.number("price_per_hour"),
+        cost: section.number("cost"),
+        stop_at_speedup: section.number("stop_at_speedup"),
+        stagnation: section.written_count("stagnation"),
+        hopeless_below: section.real("hopeless_below"),
+    }
+}
+
+pub(super) fn measure(section: &Section, problems: &mut Problems) -> Measure {
+    let measure = Measure {
+        min_samples: section.count("min_samples"),
+        max_samples: section.count("max_samples"),
+        precision: section.real("precision"),
+        max_seconds: section.real("max_seconds"),
+        cut_ratio: section.real("cut_ratio"),
+        compile_timeout_seconds: section.real("compile_timeout_seconds"),
+        run_timeout_seconds: section.real("run_timeout_seconds"),
+    };
+    if measure.min_samples > measure.max_samples {
+        let (min, max) = (measure.min_samples, measure.max_samples);
+        problems.push(
+            Diagnostic::new(
+                format!("`min_samples` ({min}) is above `max_samples` ({max})"),
+                section.place(match section.has("min_samples") {
+                    true => "min_samples",
+                    false => "max_samples",
+                }),
+            )
+            .label("expected fewest samples to be at most the most samples"),
+        );
+    }
+    measure
+}
+
+pub(super) fn confirm(section: &Section, problems: &mut Problems) -> Confirm {
+    let confirm = Confirm {
+        samples: section.count("samples"),
+        finalists: section.count("finalists"),
+        rounds: section.count("rounds"),
+        margin: section.real("margin"),
+    };
+    if confirm.rounds > confirm.samples {
+        let (rounds, samples) = (confirm.rounds, confirm.samples);
+        problems.push(
+            Diagnostic::new(
+                format!("{samples} samples cannot be spread over {rounds} rounds"),
+                section.place(match section.has("rounds") {
+                    true => "rounds",
+                    false => "samples",
+                }),
+            )
+            .label("expected at least one sample per round"),
+        );
+    }
+    confirm
+}

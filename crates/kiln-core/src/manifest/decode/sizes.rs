@@ -1,0 +1,194 @@
+//! The last pass, over a manifest without mistakes so far: what sizes, scalars and work come to.
+//!
+//! Expressions that name tunables are left alone: which values meet is known only in the space.
+
+use toml::de::DeTable;
+
+use super::Problems;
+use super::arguments::whole_range;
+use super::section::{Item, Section};
+use super::table;
+use crate::diagnostic::Diagnostic;
+use crate::dtype::DType;
+use crate::expression::Expr;
+use crate::manifest::{ArgumentKind, Manifest, Shape};
+use crate::value::Value;
+
+/// A buffer larger than this (one pebibyte) is a mistake in its shape.
+const MOST_BYTES: i64 = 1 << 50;
+
+pub(super) fn check<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &mut Problems) {
+    let section = table(root, "arguments");
+    for (argument, entry) in manifest.arguments.iter().zip(section.entries()) {
+        let Some(fields) = section.entry_section(&entry) else {
+            continue;
+        };
+        let what = format!("argument `{}`", argument.name);
+        match &argument.kind {
+            ArgumentKind::Scalar { value } => {
+                if let Some(item) = fields.get("value") {
+                    check_scalar(manifest, &what, argument.dtype, value, item, problems);
+                }
+            }
+            ArgumentKind::Buffer { shape, .. } => {
+                check_buffer(manifest, &what, argument.dtype, shape, &fields, problems);
+            }
+        }
+    }
+    let section = table(root, "work");
+    for (key, expr) in [
+        ("flops", &manifest.work.flops),
+        ("bytes", &manifest.work.bytes),
+    ] {
+        if let (Some(expr), Some(item)) = (expr, section.get(key)) {
+            check_work(manifest, key, expr, item, problems);
+        }
+    }
+}
+
+/// What `expr` is on a shape; `None` when it needs more than dimensions. Failures are reported.
+fn on_shape(
+    what: &str,
+    expr: &Expr,
+    shape: &Shape,
+    item: &Item,
+    problems: &mut Problems,
+) -> Option<Value> {
+    let scope: Vec<&str> = shape.dimensions.iter().map(|(n, _)| n.as_str()).collect();
+    let values: Vec<Value> = shape
+        .dimensions
+        .iter()
+        .map(|(_, v)| Value::Int(*v))
+        .collect();
+    match expr.bind(&scope).ok()?.eval(&values) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.push(Diagnostic::new(
+                format!(
+                    "{what} cannot be computed on shape `{}`: {error}",
+                    shape.name
+                ),
+                item.span(),
+            ));
+            None
+        }
+    }
+}
+
+fn check_buffer(
+    manifest: &Manifest,
+    what: &str,
+    dtype: DType,
+    extents: &[Expr],
+    fields: &Section,
+    problems: &mut Problems,
+) {
+    let Some(shape_item) = fields.get("shape") else {
+        return;
+    };
+    let items = shape_item
+        .get_ref()
+        .as_array()
+        .map_or(&[][..], |a| a.as_ref());
+    for shape in &manifest.shapes {
+        let before = problems.found.len();
+        let mut bytes = Some(dtype.size_bytes() as i64);
+        for (expr, item) in extents.iter().zip(items) {
+            match on_shape(&format!("the size of {what}"), expr, shape, item, problems) {
+                Some(Value::Int(n)) if n >= 1 => {
+                    bytes = bytes
+                        .and_then(|b| b.checked_mul(n))
+                        .filter(|b| *b <= MOST_BYTES);
+                }
+                Some(other) => {
+                    let problem = Diagnostic::new(
+                        format!("a size of {what} is {other} on shape `{}`", shape.name),
+                        item.span(),
+                    )
+                    .label("expected an integer from 1");
+                    problems.push(division_hint(problem, &other));
+                }
+                None => {}
+            }
+        }
+        if bytes.is_none() {
+            problems.push(
+                Diagnostic::new(
+                    format!("{what} is too large on shape `{}`", shape.name),
+                    shape_item.span(),
+                )
+                .label("more than a pebibyte"),
+            );
+        }
+        // The other shapes most likely have the same problem.
+        if problems.found.len() > before {
+            return;
+        }
+    }
+}
+
+fn division_hint(problem: Diagnostic, value: &Value) -> Diagnostic {
+    match value {
+        Value::Float(_) => problem.hint("`/` is real division; `//` stays whole"),
+        _ => problem,
+    }
+}
+
+fn check_scalar(
+    manifest: &Manifest,
+    what: &str,
+    dtype: DType,
+    expr: &Expr,
+    item: &Item,
+    problems: &mut Problems,
+) {
+    for shape in &manifest.shapes {
+        let before = problems.found.len();
+        let value = on_shape(&format!("the value of {what}"), expr, shape, item, problems);
+        let (least, most) = whole_range(dtype);
+        let wrong = match &value {
+            None => None,
+            Some(Value::Text(_)) => Some("expected a number".to_string()),
+            Some(Value::Float(x)) if !dtype.is_float() || !x.is_finite() => {
+                Some(format!("does not fit in `{dtype}`"))
+            }
+            Some(Value::Int(n)) if !dtype.is_float() && !(least..=most).contains(n) => {
+                Some(format!("`{dtype}` holds {least} to {most}"))
+            }
+            Some(_) => None,
+        };
+        if let (Some(label), Some(value)) = (wrong, value) {
+            let problem = Diagnostic::new(
+                format!("the value of {what} is {value} on shape `{}`", shape.name),
+                item.span(),
+            )
+            .label(label);
+            problems.push(division_hint(problem, &value));
+        }
+        if problems.found.len() > before {
+            return;
+        }
+    }
+}
+
+fn check_work(manifest: &Manifest, key: &str, expr: &Expr, item: &Item, problems: &mut Problems) {
+    for shape in &manifest.shapes {
+        let before = problems.found.len();
+        let value = on_shape(&format!("`{key}`"), expr, shape, item, problems);
+        let is_wrong = value
+            .as_ref()
+            .is_some_and(|v| !v.as_f64().is_some_and(|x| x > 0.0 && x.is_finite()));
+        if let (true, Some(value)) = (is_wrong, value) {
+            problems.push(
+                Diagnostic::new(
+                    format!("`{key}` is {value} on shape `{}`", shape.name),
+                    item.span(),
+                )
+                .label("expected a number above 0"),
+            );
+        }
+        if problems.found.len() > before {
+            return;
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The tables of settings: tolerances, gates, search, budget, measurement.
+
+use super::{Bounds, Key, Kind, Table};
+
+/// Static gates a manifest may set; each has a line in the user's reference.
+pub const GATES: [&str; 5] = [
+    "threads",
+    "memory",
+    "threads_per_block",
+    "shared_memory",
+    "grid",
+];
+
+pub(super) const DTYPES: [&str; 12] = [
+    "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
+];
+
+pub(super) const fn whole(least: i64, most: i64) -> Kind {
+    Kind::Whole { least, most }
+}
+
+pub(super) const fn table(doc: &'static str, keys: &'static [Key]) -> Table {
+    Table {
+        doc,
+        keys,
+        entries: None,
+    }
+}
+
+pub(super) const COUNT: Kind = whole(1, 10_000_000);
+pub(super) const SECONDS: Kind = Kind::Number(Bounds::above(0.0).to(86_400.0));
+pub(super) const POSITIVE: Kind = Kind::Number(Bounds::above(0.0));
+pub(super) const ANY_NUMBER: Kind = Kind::Number(Bounds::ANY);
+pub(super) const RELATIVE: Kind = Kind::Number(Bounds::from(0.0).below(1.0));
+pub(super) static TOLERANCE: Table = table(
+    "An answer is right when |got - expected| <= atol + rtol * |expected|.",
+    &[
+        Key::optional("rtol", &[RELATIVE], "Relative part.", "rtol = 1e-5").or("0"),
+        Key::optional(
+            "atol",
+            &[Kind::Number(Bounds::from(0.0))],
+            "Absolute part; by default `rtol` times the output's root mean square.",
+            "atol = 1e-6",
+        ),
+    ],
+);
+
+pub(super) const TOLERANCE_KINDS: &[Kind] = &[RELATIVE, Kind::Table(&TOLERANCE)];
+
+pub(super) const fn tolerance_of(dtype: &'static str) -> Key {
+    Key::optional(
+        dtype,
+        TOLERANCE_KINDS,
+        "Allowed error of outputs of this type; a number is `rtol`.",
+        "f32 = 1e-5",
+    )
+}
+
+pub(super) static TOLERANCES: Table = table(
+    "Allowed errors by type of output; kiln's own defaults hold for the others.",
+    &[
+        tolerance_of(DTYPES[0]),
+        tolerance_of(DTYPES[1]),
+        tolerance_of(DTYPES[2]),
+        tolerance_of(DTYPES[3]),
+        tolerance_of(DTYPES[4]),
+        tolerance_of(DTYPES[5]),
+        tolerance_of(DTYPES[6]),
+        tolerance_of(DTYPES[7]),
+        tolerance_of(DTYPES[8]),
+        tolerance_of(DTYPES[9]),
+        tolerance_of(DTYPES[10]),
+        tolerance_of(DTYPES[11]),
+        Key::optional(
+            "nonfinite",
+            &[Kind::Word(&["reject", "match"])],
+            "Whether NaN and infinity in the expected values are an error or must be met exactly.",
+            "nonfinite = \"match\"",
+        )
+        .or("\"reject\""),
+    ],
+);
+
+pub(super) const GATE_KINDS: &[Kind] =
+    &[Kind::Word(&["reject", "warn", "off"]), Kind::Table(&GATE)];
+
+pub(super) const fn gate(name: &'static str, doc: &'static str) -> Key {
+    Key::optional(name, GATE_KINDS, doc, "threads = \"warn\"")
+}
+
+pub(super) static GATE_TABLE: Table = table(
+    "What happens to a config that exceeds a limit of the device.",
+    &[
+        gate(
+            GATES[0],
+            "Threads a C kernel starts, against the processor's.",
+        ),
+        gate(
+            GATES[1],
+            "Bytes of all buffers, against the memory there is.",
+        ),
+        gate(GATES[2], "Threads per block (CUDA)."),
+        gate(GATES[3], "Shared memory per block in bytes (CUDA)."),
+        gate(GATES[4], "Blocks per grid (CUDA)."),
+    ],
+);
+
+pub(super) static GATE: Table = table(
+    "A gate with its own limit.",
+    &[
+        Key::optional(
+            "action",
+            &[Kind::Word(&["reject", "warn", "off"])],
+            "What happens to a config over the limit.",
+            "action = \"warn\"",
+        )
+        .or("\"reject\""),
+        Key::optional(
+            "limit",
+            &[whole(0, i64::MAX)],
+            "Replaces the device's limit.",
+            "limit = 8",
+        ),
+    ],
+);
+
+pub(super) static SEARCH: Table = table(
+    "How configs are chosen.",
+    &[
+        Key::optional(
+            "strategy",
+            &[Kind::Word(&["tpe", "random", "lhs", "exhaustive"])],
+            "The search strategy.",
+            "strategy = \"tpe\"",
+        )
+        .or("\"tpe\""),
+        Key::optional(
+            "seed_trials",
+            &[whole(1, 1_000_000)],
+            "Latin-hypercube trials before the strategy proper.",
+            "seed_trials = 20",
+        )
+        .or("20"),
+        Key::optional(
+            "seed",
+            &[whole(0, i64::MAX)],
+            "Fixed seed; without it every new study draws one and records it.",
+            "seed = 7",
+        ),
+    ],
+);
+
+pub(super) static BUDGET: Table = table(
+    "When the search ends.",
+    &[
+        Key::optional("trials", &[COUNT], "Most trials.", "trials = 120").or("120"),
+        Key::optional("minutes", &[POSITIVE], "Most minutes.", "minutes = 20"),
+        Key::optional(
+            "price_per_hour",
+            &[POSITIVE],
+            "Price of the machine, in any currency.",
+            "price_per_hour = 3.50",
+        ),
+        Key::optional(
+            "cost",
+            &[POSITIVE],
+            "Most to spend, in the same currency; needs `price_per_hour`.",
+            "cost = 1.0",
+        ),
+        Key::optional(
+            "stop_at_speedup",
+            &[POSITIVE],
+            "Stop when a trial is this many times faster than the baseline.",
+            "stop_at_speedup = 2.0",
+        ),
+        Key::optional(
+            "stagnation",
+            &[COUNT],
+            "Stop after this many trials without a better one.",
+            "stagnation = 40",
+        ),
+        Key::optional(
+            "hopeless_below",
+            &[Kind::Number(Bounds::from(0.0).to(1.0))],
+            "Stop after the seed trials if the best has less than this fraction of the baseline's speed.",
+            "hopeless_below = 0.5",
+        )
+        .or("0.5"),
+    ],
+);
+
+pub(super) static MEASURE: Table = table(
+    "How one candidate is timed.",
+    &[
+        Key::optional(
+            "min_samples",
+            &[whole(2, 1_000_000)],
+            "Fewest samples.",
+            "min_samples = 10",
+        )
+        .or("10"),
+        Key::optional(
+            "max_samples",
+            &[whole(2, 1_000_000)],
+            "Most samples.",
+            "max_samples = 100",
+        )
+        .or("100"),
+        Key::optional(
+            "precision",
+            &[Kind::Number(Bounds::above(0.0).below(1.0))],
+            "Stop when the 95 % interval of the median is within this fraction of it.",
+            "precision = 0.01",
+        )
+        .or("0.01"),
+        Key::optional(
+            "max_seconds",
+            &[SECONDS],
+            "Most seconds of sampling.",
+            "max_seconds = 2.0",
+        )
+        .or("2.0"),
+        Key::optional(
+            "cut_ratio",
+            &[Kind::Number(Bounds::above(1.0))],
+            "Stop when the candidate is this many times slower than the best so far.",
+            "cut_ratio = 1.5",
+        )
+        .or("1.5"),
+        Key::optional(
+            "compile_timeout_seconds",
+            &[SECONDS],
+            "A compiler still running after this is killed.",
+            "compile_timeout_seconds = 60",
+        )
+        .or("60"),
+        Key::optional(
+            "run_timeout_seconds",
+            &[SECONDS],
+            "A candidate still running after this is killed.",
+            "run_timeout_seconds = 30",
+        )
+        .or("30"),
+    ],
+);
+
+pub(super) static CONFIRM: Table = table(
+    "How the finalists are measured again, against the baseline.",
+    &[
+        Key::optional(
+            "samples",
+            &[whole(2, 1_000_000)],
+            "Samples of each.",
+            "samples = 100",
+        )
+        .or("100"),
+        Key::optional(
+            "finalists",
+            &[whole(1, 100)],
+            "How many of the best.",
+            "finalists = 3",
+        )
+        .or("3"),
+        Key::optional(
+            "rounds",
+            &[whole(1, 1_000)],
+            "Fresh processes the samples are spread over.",
+            "rounds = 5",
+        )
+        .or("5"),
+        Key::optional(
+            "margin",
+            &[RELATIVE],
+            "Differences inside this fraction are the same speed.",
+            "margin = 0.03",
+        )
+        .or("0.03"),
+    ],
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn dtypes_are_all_listed() {
+        assert_eq!(DTYPES.map(DType::from_name), DType::ALL.map(Some));
+    }
+}

@@ -1,0 +1,507 @@
+//! The tables that describe a kernel, in the order a manifest is usually written.
+
+use super::settings::{
+    ANY_NUMBER, BUDGET, CONFIRM, DTYPES, GATE_TABLE, MEASURE, POSITIVE, RELATIVE, SEARCH,
+    TOLERANCE, TOLERANCES, table, whole,
+};
+use super::{Entries, Key, Kind, NameRule, Table};
+
+/// Compiler flags of a C kernel that names none.
+pub const C_FLAGS: [&str; 2] = ["-O3", "-march=native"];
+
+const fn named(doc: &'static str, entries: Entries) -> Table {
+    Table {
+        doc,
+        keys: &[],
+        entries: Some(entries),
+    }
+}
+
+const STRINGS: Kind = Kind::List {
+    items: &[Kind::Text],
+    least: 0,
+    most: 1_000,
+};
+const EXTENT: &[Kind] = &[Kind::Expression, whole(1, i64::MAX)];
+const UP_TO_THREE: &[Kind] = &[
+    Kind::Expression,
+    whole(1, i64::MAX),
+    Kind::List {
+        items: EXTENT,
+        least: 1,
+        most: 3,
+    },
+];
+
+/// The whole file.
+pub static ROOT: Table = table(
+    "What kiln needs to know to tune one kernel.",
+    &[
+        Key::optional(
+            "kiln",
+            &[whole(0, i64::MAX)],
+            "Version of this format; this kiln reads version 1.",
+            "kiln = 1",
+        )
+        .or("1"),
+        Key::required(
+            "kernel",
+            &[Kind::Table(&KERNEL)],
+            KERNEL.doc,
+            "[kernel]\nsource = \"kernel.c\"\nentry = \"kernel\"",
+        ),
+        Key::optional(
+            "tunables",
+            &[Kind::Table(&TUNABLES)],
+            TUNABLES.doc,
+            "[tunables]\nBLOCK = [16, 32, 64]",
+        ),
+        Key::optional(
+            "constraints",
+            &[Kind::Table(&CONSTRAINTS)],
+            CONSTRAINTS.doc,
+            "[constraints]\nfits = \"BLOCK <= N\"",
+        ),
+        Key::required(
+            "shapes",
+            &[Kind::Table(&SHAPES)],
+            SHAPES.doc,
+            "[shapes.target]\nN = 1024",
+        ),
+        Key::required(
+            "arguments",
+            &[Kind::Table(&ARGUMENTS)],
+            ARGUMENTS.doc,
+            "[arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }",
+        ),
+        Key::optional(
+            "launch",
+            &[Kind::Table(&LAUNCH)],
+            LAUNCH.doc,
+            "[launch]\ngrid = \"ceil_div(N, BLOCK)\"\nblock = \"BLOCK\"",
+        ),
+        Key::optional(
+            "work",
+            &[Kind::Table(&WORK)],
+            WORK.doc,
+            "[work]\nflops = \"2 * N\"",
+        ),
+        Key::optional(
+            "reference",
+            &[Kind::Table(&REFERENCE)],
+            REFERENCE.doc,
+            "[reference]\nc = \"reference.c:kernel\"",
+        ),
+        Key::optional(
+            "baseline",
+            &[Kind::Table(&BASELINE)],
+            BASELINE.doc,
+            "[baseline]\nc = \"baseline.c:kernel\"",
+        ),
+        Key::optional(
+            "tolerance",
+            &[Kind::Table(&TOLERANCES)],
+            TOLERANCES.doc,
+            "[tolerance]\nf32 = 1e-5",
+        ),
+        Key::optional(
+            "gates",
+            &[Kind::Table(&GATE_TABLE)],
+            GATE_TABLE.doc,
+            "[gates]\nthreads = \"warn\"",
+        ),
+        Key::optional(
+            "search",
+            &[Kind::Table(&SEARCH)],
+            SEARCH.doc,
+            "[search]\nseed = 7",
+        ),
+        Key::optional(
+            "budget",
+            &[Kind::Table(&BUDGET)],
+            BUDGET.doc,
+            "[budget]\ntrials = 60",
+        ),
+        Key::optional(
+            "measure",
+            &[Kind::Table(&MEASURE)],
+            MEASURE.doc,
+            "[measure]\nmax_samples = 50",
+        ),
+        Key::optional(
+            "confirm",
+            &[Kind::Table(&CONFIRM)],
+            CONFIRM.doc,
+            "[confirm]\nsamples = 200",
+        ),
+    ],
+);
+
+static KERNEL: Table = table(
+    "The kernel and how to compile it.",
+    &[
+        Key::optional(
+            "name",
+            &[Kind::Label],
+            "What the kernel is called in reports; by default the entry's name.",
+            "name = \"saxpy\"",
+        ),
+        Key::optional(
+            "language",
+            &[Kind::Word(&["c", "cuda"])],
+            "Language of the source; by default told from its suffix, `.c` or `.cu`.",
+            "language = \"c\"",
+        ),
+        Key::required(
+            "source",
+            &[Kind::Path],
+            "The source file.",
+            "source = \"kernel.c\"",
+        ),
+        Key::required(
+            "entry",
+            &[Kind::Identifier],
+            "The function to call, or the `__global__` function to launch.",
+            "entry = \"kernel\"",
+        ),
+        Key::optional(
+            "flags",
+            &[STRINGS],
+            "Compiler flags; by default `-O3 -march=native` for C and none for CUDA.",
+            "flags = [\"-O3\", \"-march=native\"]",
+        ),
+        Key::optional(
+            "include_dirs",
+            &[Kind::List {
+                items: &[Kind::Path],
+                least: 0,
+                most: 1_000,
+            }],
+            "Folders searched for headers.",
+            "include_dirs = [\"include\"]",
+        )
+        .or("[]"),
+    ],
+);
+
+static TUNABLES: Table = named(
+    "The compile-time choices, each reaching the source as `-DNAME=value`.",
+    Entries {
+        what: "tunable",
+        names: NameRule::Identifier,
+        kinds: &[
+            Kind::List {
+                items: &[Kind::Scalar],
+                least: 0,
+                most: usize::MAX,
+            },
+            Kind::Table(&TUNABLE),
+        ],
+        doc: "A list of candidate values, all of one kind, or a table.",
+        example: "BLOCK = [16, 32, 64]",
+    },
+);
+
+static TUNABLE: Table = table(
+    "Candidate values spelled out, one fixed value, or a range.",
+    &[
+        Key::optional(
+            "values",
+            &[Kind::List {
+                items: &[Kind::Scalar],
+                least: 0,
+                most: usize::MAX,
+            }],
+            "Candidate values, all of one kind.",
+            "values = [16, 32, 64]",
+        ),
+        Key::optional("value", &[Kind::Scalar], "The only value.", "value = 64"),
+        Key::optional("from", &[ANY_NUMBER], "First value of a range.", "from = 2"),
+        Key::optional(
+            "to",
+            &[ANY_NUMBER],
+            "Last value of a range, included.",
+            "to = 8",
+        ),
+        Key::optional(
+            "step",
+            &[ANY_NUMBER],
+            "Distance between values of a range.",
+            "step = 2",
+        )
+        .or("1"),
+        Key::optional(
+            "factor",
+            &[ANY_NUMBER],
+            "Ratio between values of a range, instead of `step`.",
+            "factor = 2",
+        ),
+    ],
+);
+
+static CONSTRAINTS: Table = named(
+    "Conditions a config must meet, over tunables and dimensions.",
+    Entries {
+        what: "constraint",
+        names: NameRule::Label,
+        kinds: &[Kind::Expression],
+        doc: "An expression that is true for every config worth trying.",
+        example: "fits = \"BLOCK <= N\"",
+    },
+);
+
+static SHAPES: Table = named(
+    "Problem sizes, one table each; one of them is the target.",
+    Entries {
+        what: "shape",
+        names: NameRule::Label,
+        kinds: &[Kind::Table(&SHAPE)],
+        doc: "The dimensions of one problem size.",
+        example: "[shapes.target]",
+    },
+);
+
+static SHAPE: Table = Table {
+    doc: "The dimensions of one problem size; every shape names the same ones.",
+    keys: &[Key::optional(
+        "use",
+        &[Kind::Word(&["target", "check", "sweep"])],
+        "`target` is tuned and timed, `check` is checked before that, `sweep` waits for sweeps; by default the shape called `target`, or the only one, is the target and others are `check`.",
+        "use = \"check\"",
+    )],
+    entries: Some(Entries {
+        what: "dimension",
+        names: NameRule::Identifier,
+        kinds: EXTENT,
+        doc: "An integer from 1, or an expression over the shape's other dimensions.",
+        example: "N = 1024",
+    }),
+};
+
+static ARGUMENTS: Table = named(
+    "The entry's parameters, in the entry's order.",
+    Entries {
+        what: "argument",
+        names: NameRule::Identifier,
+        kinds: &[Kind::Table(&ARGUMENT)],
+        doc: "A scalar (`value`) or a buffer (`shape`).",
+        example: "x = { dtype = \"f32\", shape = [\"N\"] }",
+    },
+);
+
+static ARGUMENT: Table = table(
+    "A scalar (`value`) or a buffer (`shape`).",
+    &[
+        Key::required(
+            "dtype",
+            &[Kind::Word(&DTYPES)],
+            "Type of the scalar or of one element.",
+            "dtype = \"f32\"",
+        ),
+        Key::optional(
+            "value",
+            &[Kind::Expression, ANY_NUMBER],
+            "Value of a scalar, over tunables and dimensions.",
+            "value = \"N\"",
+        ),
+        Key::optional(
+            "shape",
+            &[Kind::List {
+                items: EXTENT,
+                least: 1,
+                most: 16,
+            }],
+            "Extents of a buffer over dimensions; a scratch buffer may use tunables too.",
+            "shape = [\"N\"]",
+        ),
+        Key::optional(
+            "role",
+            &[Kind::Word(&["input", "output", "inout", "scratch"])],
+            "What the kernel does with the buffer.",
+            "role = \"output\"",
+        )
+        .or("\"input\""),
+        Key::optional(
+            "draw",
+            &[
+                Kind::Word(&["normal", "uniform", "integers", "iota", "zeros", "ones"]),
+                Kind::Table(&DRAW),
+            ],
+            "How an input is filled; by default `normal` for floating types and `integers` for others.",
+            "draw = \"uniform\"",
+        ),
+        Key::optional(
+            "file",
+            &[Kind::Path],
+            "A `.npy` file with the input's contents; `{shape}` becomes the shape's name.",
+            "file = \"x_{shape}.npy\"",
+        ),
+        Key::optional(
+            "tolerance",
+            &[RELATIVE, Kind::Table(&TOLERANCE)],
+            "Allowed error of this output; a number is `rtol`.",
+            "tolerance = 1e-5",
+        ),
+    ],
+);
+
+static DRAW: Table = table(
+    "How an input is filled, with its settings.",
+    &[
+        Key::required(
+            "kind",
+            &[Kind::Word(&[
+                "normal", "uniform", "integers", "iota", "zeros", "ones", "constant",
+            ])],
+            "The distribution or pattern.",
+            "kind = \"uniform\"",
+        ),
+        Key::optional(
+            "low",
+            &[ANY_NUMBER],
+            "Least value of `uniform` (default 0) and `integers` (default -8, or 0 for unsigned types).",
+            "low = -1",
+        ),
+        Key::optional(
+            "high",
+            &[ANY_NUMBER],
+            "Greatest value of `uniform` (default 1) and `integers` (default 8, included).",
+            "high = 1",
+        ),
+        Key::optional("mean", &[ANY_NUMBER], "Mean of `normal`.", "mean = 0").or("0"),
+        Key::optional(
+            "std",
+            &[POSITIVE],
+            "Standard deviation of `normal`.",
+            "std = 1",
+        )
+        .or("1"),
+        Key::optional(
+            "value",
+            &[ANY_NUMBER],
+            "Value of `constant`.",
+            "value = 0.5",
+        ),
+    ],
+);
+
+static LAUNCH: Table = table(
+    "Launch geometry, over tunables and dimensions.",
+    &[
+        Key::optional(
+            "grid",
+            UP_TO_THREE,
+            "Blocks per grid, one to three numbers (CUDA).",
+            "grid = \"ceil_div(N, BLOCK)\"",
+        ),
+        Key::optional(
+            "block",
+            UP_TO_THREE,
+            "Threads per block, one to three numbers (CUDA).",
+            "block = \"BLOCK\"",
+        ),
+        Key::optional(
+            "cluster",
+            UP_TO_THREE,
+            "Blocks per cluster, one to three numbers (CUDA).",
+            "cluster = 2",
+        ),
+        Key::optional(
+            "shared",
+            &[Kind::Expression, whole(0, i64::MAX)],
+            "Dynamic shared memory per block in bytes (CUDA).",
+            "shared = \"4 * BLOCK\"",
+        ),
+        Key::optional(
+            "threads",
+            EXTENT,
+            "How many threads a C kernel starts.",
+            "threads = \"THREADS\"",
+        ),
+    ],
+);
+
+static WORK: Table = table(
+    "How much one launch must do, over dimensions: for rates and the floor.",
+    &[
+        Key::optional(
+            "flops",
+            EXTENT,
+            "Arithmetic operations.",
+            "flops = \"2 * N\"",
+        ),
+        Key::optional(
+            "bytes",
+            EXTENT,
+            "Bytes that must move to or from memory.",
+            "bytes = \"12 * N\"",
+        ),
+    ],
+);
+
+static REFERENCE: Table = table(
+    "Where right answers come from; needed for C kernels.",
+    &[
+        Key::optional(
+            "c",
+            &[Kind::Function],
+            "A C function with the kernel's parameters, every floating type replaced by `double`.",
+            "c = \"reference.c:kernel\"",
+        ),
+        Key::optional(
+            "flags",
+            &[STRINGS],
+            "Compiler flags of the C function.",
+            "flags = [\"-O2\"]",
+        )
+        .or("[\"-O2\"]"),
+        Key::optional(
+            "file",
+            &[Kind::Path],
+            "A `.npy` file per output; `{argument}` and `{shape}` become names.",
+            "file = \"expected_{argument}_{shape}.npy\"",
+        ),
+    ],
+);
+
+static BASELINE: Table = table(
+    "What the winner has to beat.",
+    &[
+        Key::optional(
+            "c",
+            &[Kind::Function],
+            "A C function with the kernel's own parameters.",
+            "c = \"baseline.c:kernel\"",
+        ),
+        Key::optional(
+            "flags",
+            &[STRINGS],
+            "Compiler flags of the C function; by default the kernel's for a C kernel, else `-O3 -march=native`.",
+            "flags = [\"-O3\"]",
+        ),
+        Key::optional(
+            "config",
+            &[Kind::Table(&CONFIG)],
+            "One config of the kernel itself, every tunable given.",
+            "config = { BLOCK = 32 }",
+        ),
+        Key::optional(
+            "target",
+            &[POSITIVE],
+            "The speedup that counts as success.",
+            "target = 1.10",
+        )
+        .or("1.10"),
+    ],
+);
+
+static CONFIG: Table = named(
+    "A value for every tunable; it need not be one of the candidates.",
+    Entries {
+        what: "tunable",
+        names: NameRule::Identifier,
+        kinds: &[Kind::Scalar],
+        doc: "Value of this tunable.",
+        example: "config = { BLOCK = 32 }",
+    },
+);

@@ -1,0 +1,190 @@
+//! Whole manifests: what valid ones mean, and the message for each kind of mistake.
+
+use super::*;
+
+mod fuzz;
+mod mistakes;
+
+const SAXPY: &str = include_str!("tests/saxpy.toml");
+const MATMUL: &str = include_str!("tests/matmul.toml");
+const ATTENTION: &str = include_str!("tests/attention.toml");
+
+/// All messages for a manifest, as a user sees them; empty when it is valid.
+fn rendered(text: &str) -> String {
+    match Manifest::parse(text) {
+        Ok(_) => String::new(),
+        Err(problems) => {
+            assert!(!problems.is_empty());
+            let messages: Vec<String> = problems
+                .iter()
+                .map(|p| p.render("kiln.toml", text))
+                .collect();
+            messages.join("\n\n")
+        }
+    }
+}
+
+fn parsed(text: &str) -> Manifest {
+    match Manifest::parse(text) {
+        Ok(manifest) => manifest,
+        Err(_) => panic!("{}", rendered(text)),
+    }
+}
+
+fn ints(values: &[Value]) -> Vec<i64> {
+    values
+        .iter()
+        .map(|v| match v {
+            Value::Int(i) => *i,
+            other => panic!("{other:?} is not an integer"),
+        })
+        .collect()
+}
+
+#[test]
+fn a_short_manifest_gets_the_documented_defaults() {
+    let manifest = parsed(SAXPY);
+    assert_eq!(manifest.kernel.name, "saxpy");
+    assert_eq!(manifest.kernel.language, Language::C);
+    assert_eq!(manifest.kernel.flags, ["-O3", "-march=native"]);
+    assert_eq!(manifest.target().name, "target");
+    assert_eq!(manifest.scope(), ["BLOCK", "UNROLL", "N"]);
+    let names: Vec<&str> = manifest.arguments.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(names, ["n", "x", "y"]);
+    assert_eq!(
+        manifest.search,
+        Search {
+            strategy: "tpe".into(),
+            seed_trials: 20,
+            seed: None
+        }
+    );
+    assert_eq!(
+        manifest.budget,
+        Budget {
+            trials: 120,
+            minutes: None,
+            price_per_hour: None,
+            cost: None,
+            stop_at_speedup: None,
+            stagnation: None,
+            hopeless_below: 0.5,
+        }
+    );
+    assert_eq!(
+        manifest.measure,
+        Measure {
+            min_samples: 10,
+            max_samples: 100,
+            precision: 0.01,
+            max_seconds: 2.0,
+            cut_ratio: 1.5,
+            compile_timeout_seconds: 60.0,
+            run_timeout_seconds: 30.0,
+        }
+    );
+    assert_eq!(
+        manifest.confirm,
+        Confirm {
+            samples: 100,
+            finalists: 3,
+            rounds: 5,
+            margin: 0.03
+        }
+    );
+    assert_eq!(manifest.nonfinite, Nonfinite::Reject);
+    assert!(manifest.baseline.is_none() && manifest.gates.is_empty());
+    assert!(matches!(
+        &manifest.reference,
+        Some(Reference::C { source, entry, flags })
+            if source.value == "reference.c" && entry == "saxpy" && flags == &["-O2"]
+    ));
+}
+
+#[test]
+fn a_full_manifest_means_what_it_says() {
+    let manifest = parsed(MATMUL);
+    let values = |name: &str| {
+        let tunable = manifest.tunables.iter().find(|t| t.name == name);
+        tunable.unwrap().values.clone()
+    };
+    assert_eq!(ints(&values("TILE_N")), [16, 32, 64, 128]);
+    assert_eq!(ints(&values("UNROLL")), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(values("PACK"), [Value::Bool(false), Value::Bool(true)]);
+    assert_eq!(values("ALPHA"), [Value::Float(0.5), Value::Float(1.0)]);
+    assert_eq!(values("ORDER").len(), 2);
+    assert_eq!(ints(&values("THREADS")), [4]);
+
+    assert_eq!(manifest.dimension_names(), ["M", "N", "K", "MN"]);
+    let purposes: Vec<ShapePurpose> = manifest.shapes.iter().map(|s| s.purpose).collect();
+    use ShapePurpose::{Check, Sweep, Target};
+    assert_eq!(purposes, [Target, Check, Sweep]);
+    let tiny: Vec<i64> = manifest.shapes[1].dimensions.iter().map(|d| d.1).collect();
+    assert_eq!(tiny, [3, 5, 7, 15]);
+
+    let fills: Vec<&Fill> = manifest
+        .arguments
+        .iter()
+        .filter_map(|a| match &a.kind {
+            ArgumentKind::Buffer { fill, .. } => Some(fill),
+            ArgumentKind::Scalar { .. } => None,
+        })
+        .collect();
+    let zero = Fill::Constant { value: 0.0 };
+    assert_eq!(
+        fills,
+        [
+            &Fill::Normal {
+                mean: 0.0,
+                std: 1.0
+            },
+            &Fill::Uniform {
+                low: -1.0,
+                high: 1.0
+            },
+            &zero,
+            &Fill::Integers { low: 0, high: 8 },
+            &zero,
+            &zero,
+        ]
+    );
+    let Some(Baseline {
+        kind: BaselineKind::Config { values, .. },
+        target,
+    }) = &manifest.baseline
+    else {
+        panic!("{:?}", manifest.baseline);
+    };
+    assert_eq!(*target, 1.2);
+    assert_eq!(values[4], ("ALPHA".to_string(), Value::Float(1.0)));
+    assert_eq!(manifest.gates[1].1.limit, Some(1_000_000_000));
+    assert_eq!(manifest.nonfinite, Nonfinite::Match);
+    assert_eq!(manifest.tolerance.len(), 2);
+    assert_eq!(manifest.budget.cost, Some(0.25));
+    assert_eq!(manifest.search.seed, Some(7));
+}
+
+#[test]
+fn a_cuda_manifest_has_a_launch() {
+    let manifest = parsed(ATTENTION);
+    assert_eq!(manifest.kernel.language, Language::Cuda);
+    assert!(manifest.kernel.flags.is_empty());
+    assert_eq!(manifest.target().name, "real");
+    let grid: Vec<&str> = manifest.launch.grid.iter().map(Expr::text).collect();
+    assert_eq!(grid, ["ceil_div(S, BLOCK_M)", "B * H"]);
+    assert_eq!(manifest.launch.cluster[0].text(), "1");
+}
+
+#[test]
+fn spans_point_at_what_was_written() {
+    let manifest = parsed(MATMUL);
+    let source = &manifest.kernel.source;
+    assert_eq!(&MATMUL[source.span.clone()], "\"matmul.c\"");
+    assert_eq!(&MATMUL[manifest.shapes[1].span.clone()], "[shapes.tiny]");
+    assert_eq!(&MATMUL[manifest.arguments[2].span.clone()], "c");
+    let constraint = &manifest.constraints[0];
+    assert_eq!(
+        &MATMUL[constraint.span.clone()],
+        "\"TILE_M * TILE_N <= 4096\""
+    );
+}

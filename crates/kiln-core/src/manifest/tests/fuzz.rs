@@ -1,0 +1,1 @@
+//! Broken manifests by the thousand: never a panic, always a message that can be shown.

@@ -1,0 +1,264 @@
+//! One case per kind of mistake; the messages are in one snapshot, to be read as a whole.
+
+use super::{ATTENTION, MATMUL, SAXPY, rendered};
+
+/// A valid manifest, what is replaced in it, and by what.
+struct Mistake {
+    title: &'static str,
+    base: &'static str,
+    replace: &'static str,
+    with: &'static str,
+}
+
+const fn saxpy(title: &'static str, replace: &'static str, with: &'static str) -> Mistake {
+    Mistake {
+        title,
+        base: SAXPY,
+        replace,
+        with,
+    }
+}
+
+const fn matmul(title: &'static str, replace: &'static str, with: &'static str) -> Mistake {
+    Mistake {
+        base: MATMUL,
+        ..saxpy(title, replace, with)
+    }
+}
+
+const fn attention(title: &'static str, replace: &'static str, with: &'static str) -> Mistake {
+    Mistake {
+        base: ATTENTION,
+        ..saxpy(title, replace, with)
+    }
+}
+
+const UNROLL: &str = "UNROLL = [1, 2, 4]";
+const N: &str = "N = 1024";
+const X: &str = "x = { dtype = \"f32\", shape = [\"N\"] }";
+const FITS: &str = "\"BLOCK <= N\"";
+
+const MISTAKES: &[Mistake] = &[
+    // The file as a whole.
+    saxpy("syntax error", "[kernel]", "[kernel"),
+    saxpy("unclosed string", "\"saxpy.c\"", "\"saxpy.c"),
+    saxpy("key given twice", UNROLL, "BLOCK = [1]"),
+    matmul("unknown format version", "kiln = 1", "kiln = 3"),
+    saxpy("typo in a table", "[tunables]", "[tunabels]"),
+    saxpy("table that does not exist", "[tunables]", "[extras]"),
+    // Kernel.
+    saxpy("typo in a key", "source =", "sorce ="),
+    saxpy("missing source", "source = \"saxpy.c\"\n", ""),
+    saxpy(
+        "missing tables",
+        SAXPY,
+        "[kernel]\nsource = \"a.c\"\nentry = \"a\"\n",
+    ),
+    saxpy("absolute path", "\"saxpy.c\"", "\"/home/me/saxpy.c\""),
+    saxpy("language that cannot be told", "saxpy.c\"", "saxpy.cpp\""),
+    saxpy("wrong type", "\"saxpy\"", "7"),
+    saxpy("entry that is no function", "\"saxpy\"", "\"sax py()\""),
+    // Tunables.
+    saxpy("empty list", UNROLL, "UNROLL = []"),
+    saxpy("duplicate value", UNROLL, "UNROLL = [1, 2, 1]"),
+    saxpy(
+        "duplicate after conversion",
+        UNROLL,
+        "UNROLL = [1, 2.5, 1.0]",
+    ),
+    saxpy("mixed kinds", UNROLL, "UNROLL = [1, true]"),
+    saxpy("empty range", UNROLL, "UNROLL = { from = 8, to = 2 }"),
+    saxpy("step 0", UNROLL, "UNROLL = { from = 1, to = 8, step = 0 }"),
+    saxpy(
+        "factor 1",
+        UNROLL,
+        "UNROLL = { from = 1, to = 8, factor = 1 }",
+    ),
+    saxpy("range without an end", UNROLL, "UNROLL = { from = 1 }"),
+    saxpy(
+        "huge range",
+        UNROLL,
+        "UNROLL = { from = 1, to = 1_000_000 }",
+    ),
+    saxpy(
+        "value and values",
+        UNROLL,
+        "UNROLL = { value = 1, values = [1] }",
+    ),
+    saxpy("tunable that is no list", UNROLL, "UNROLL = 4"),
+    saxpy("tunable named like a word of C", UNROLL, "int = [1]"),
+    saxpy("tunable that is no identifier", UNROLL, "\"UN-ROLL\" = [1]"),
+    // Expressions.
+    saxpy("unknown tunable in a constraint", FITS, "\"N % BLOK == 0\""),
+    saxpy("unknown function", FITS, "\"BLOCK <= ceildiv(N, 2)\""),
+    saxpy("unterminated expression", FITS, "\"BLOCK <= (N\""),
+    saxpy(
+        "expression with C operators",
+        FITS,
+        "\"BLOCK <= N && UNROLL > 1\"",
+    ),
+    saxpy(
+        "place inside a literal string",
+        FITS,
+        "'''\n  BLOCK <=\n  NN'''",
+    ),
+    // Shapes.
+    matmul(
+        "dimension cycle",
+        "[shapes.tiny]\nM = 3",
+        "[shapes.tiny]\nM = \"K - MN\"",
+    ),
+    saxpy("negative size", N, "N = -5"),
+    saxpy("size 0", N, "N = 0"),
+    saxpy("computed size below 1", N, "N = 4\nHALF = \"N // 5\""),
+    attention("missing target", "use = \"target\"\n", ""),
+    matmul(
+        "two targets",
+        "M = 3",
+        "M = 3\nuse = \"target\"\n[shapes.b]\nuse = \"target\"\nM = 3",
+    ),
+    matmul("shapes with different dimensions", "K = 7", "k = 7"),
+    saxpy("dimension named like a tunable", N, "N = 1024\nBLOCK = 3"),
+    saxpy("size that depends on a tunable", N, "N = \"BLOCK * 4\""),
+    // Arguments.
+    saxpy("bad dtype", "\"i32\"", "\"int32\""),
+    saxpy("no output", ", role = \"inout\"", ""),
+    saxpy(
+        "draw on an output",
+        "role = \"inout\"",
+        "role = \"output\", draw = \"ones\"",
+    ),
+    saxpy(
+        "draw that does not exist",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\"], draw = \"gauss\" }",
+    ),
+    saxpy(
+        "draw that does not fit",
+        X,
+        "x = { dtype = \"i8\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = 300 } }",
+    ),
+    saxpy(
+        "fractions in an integer",
+        X,
+        "x = { dtype = \"i8\", shape = [\"N\"], draw = \"normal\" }",
+    ),
+    saxpy(
+        "setting of another draw",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\"], draw = { kind = \"normal\", low = 0 } }",
+    ),
+    saxpy(
+        "scalar with a role",
+        "value = \"N\" }",
+        "value = \"N\", role = \"input\" }",
+    ),
+    saxpy("neither value nor shape", X, "x = { dtype = \"f32\" }"),
+    saxpy(
+        "buffer size from a tunable",
+        X,
+        "x = { dtype = \"f32\", shape = [\"BLOCK\"] }",
+    ),
+    saxpy(
+        "buffer size below 1",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N - 1024\"] }",
+    ),
+    saxpy(
+        "buffer size not whole",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N / 2\"] }",
+    ),
+    saxpy(
+        "buffer too large",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\", \"N ** 5\"] }",
+    ),
+    saxpy(
+        "scalar that does not fit",
+        "{ dtype = \"i32\", value = \"N\" }",
+        "{ dtype = \"i8\", value = \"N\" }",
+    ),
+    saxpy(
+        "placeholder that does not exist",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\"], file = \"{shap}.npy\" }",
+    ),
+    // Launch, reference, baseline.
+    matmul(
+        "launch for C",
+        "threads = \"THREADS\"",
+        "grid = 1\nthreads = \"THREADS\"",
+    ),
+    attention(
+        "launch for CUDA",
+        "block = \"32 * NUM_WARPS\"",
+        "threads = 4",
+    ),
+    matmul(
+        "missing reference",
+        "[reference]\nc = \"reference.c:matmul\"\n",
+        "",
+    ),
+    saxpy(
+        "two references",
+        "saxpy\"\n",
+        "saxpy\"\nfile = \"{argument}.npy\"\n",
+    ),
+    saxpy(
+        "reference without a function",
+        "reference.c:saxpy",
+        "reference.c",
+    ),
+    attention("stored answers for drawn inputs", ", draw = \"iota\"", ""),
+    attention("one file for many shapes", "{argument}_{shape}.npy", "{argument}.npy"),
+    matmul(
+        "baseline config without a tunable",
+        "TILE_N = 16, UNROLL = 1, ",
+        "",
+    ),
+    matmul(
+        "baseline config with a typo",
+        "ALPHA = 1, ORDER",
+        "ALPHA = 1, ODER",
+    ),
+    matmul(
+        "baseline config of another kind",
+        "PACK = false",
+        "PACK = 0",
+    ),
+    // Settings.
+    matmul("unknown gate", "memory =", "memry ="),
+    matmul("bad strategy", "\"random\"", "\"rnd\""),
+    matmul("cost without price", "price_per_hour = 3.5\n", ""),
+    matmul("number out of range", "precision = 0.02", "precision = 2"),
+    matmul("not a finite number", "minutes = 5", "minutes = nan"),
+    matmul(
+        "number that does not fit",
+        "trials = 60",
+        "trials = 99999999999999999999",
+    ),
+    matmul("fewest above most", "min_samples = 5", "min_samples = 80"),
+    matmul("negative tolerance", "f32 = 1e-4", "f32 = -1e-4"),
+    matmul("tolerance of nothing", "f32 = 1e-4", "f32 = {}"),
+    // Terminal escapes in a name.
+    saxpy("control characters", UNROLL, "\"\\u001b[31m\" = []"),
+];
+
+#[test]
+fn messages() {
+    let mut page = String::new();
+    for mistake in MISTAKES {
+        let Mistake {
+            title,
+            base,
+            replace,
+            with,
+        } = mistake;
+        assert!(base.contains(replace), "{title}: `{replace}` is not there");
+        let message = rendered(&base.replacen(replace, with, 1));
+        assert!(!message.is_empty(), "{title}: no message");
+        page.push_str(&format!("## {title}\n\n{message}\n\n\n"));
+    }
+    insta::assert_snapshot!(page);
+}
