@@ -296,12 +296,10 @@ pub(super) fn integer_call(function: Function, x: i64, y: i64) -> Result<i64, Ev
         Function::Gcd | Function::Lcm => {
             let (x, y) = (x.unsigned_abs(), y.unsigned_abs());
             let divisor = gcd(x, y);
-            let result = if function == Function::Gcd {
-                Some(divisor)
-            } else if divisor == 0 {
-                Some(0)
-            } else {
-                (x / divisor).checked_mul(y)
+            let result = match function {
+                Function::Gcd => Some(divisor),
+                // Only `lcm(0, 0)` has no divisor; it is 0.
+                _ => x.checked_div(divisor).unwrap_or(0).checked_mul(y),
             };
             result.and_then(|r| i64::try_from(r).ok())
         }

@@ -90,6 +90,12 @@ impl Rules {
         }
     }
 
+    /// The compiled rule alone.
+    #[cfg(test)]
+    pub(super) fn fast(&self, rule: usize, positions: &[u16]) -> Option<bool> {
+        self.compiled[rule].predicate.as_ref()?.holds(positions)
+    }
+
     #[cold]
     fn check_slowly(&self, rule: usize, positions: &[u16]) -> Result<bool, EvalError> {
         let value = |slot: usize| match self.tunables.get(slot) {

@@ -1,4 +1,4 @@
-//! The space against a brute-force oracle, and the promises that need a fixed example.
+//! The space against a brute-force oracle, on random tunables and rules.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,12 @@ use rand_chacha::ChaCha8Rng;
 use super::*;
 use crate::expression::Expr;
 
-fn tunable(name: &str, values: impl IntoIterator<Item = impl Into<Value>>) -> Tunable {
+mod examples;
+
+fn tunable(name: &str, values: impl IntoIterator<Item = i64>) -> Tunable {
     Tunable {
         name: name.into(),
-        values: values.into_iter().map(Into::into).collect(),
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Value {
-        Value::Int(value)
+        values: values.into_iter().map(Value::Int).collect(),
     }
 }
 
@@ -86,56 +82,48 @@ fn answers(space: &Space, config: &Config) -> Vec<Result<bool, EvalError>> {
         .collect()
 }
 
-fn number(names: usize) -> impl Strategy<Value = String> {
-    let name = (0..names).prop_map(|n| ["A", "B", "C", "D", "E", "LIMIT"][n].to_string());
-    let leaf = prop_oneof![3 => name, 1 => (-1..6_i64).prop_map(|n| n.to_string()), 1 => Just("1.5".to_string())];
-    leaf.prop_recursive(2, 6, 2, |inner| {
+const NAMES: [&str; 6] = ["A", "B", "C", "D", "E", "LIMIT"];
+const COMPARE: [&str; 6] = ["<", "<=", ">", ">=", "==", "!="];
+
+/// Arithmetic that may fail: division by zero, NaN, a real number where an integer is needed.
+fn wild_number() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        3 => proptest::sample::select(&NAMES[..]).prop_map(str::to_string),
+        1 => (-1..6_i64).prop_map(|n| n.to_string()),
+        1 => Just("1.5".to_string())
+    ];
+    leaf.prop_recursive(2, 6, 3, |inner| {
+        let operator = proptest::sample::select(&["+", "-", "*", "%", "//", "/", "**"][..]);
+        let pair =
+            proptest::sample::select(&["min", "max", "ceil_div", "align_up", "gcd", "lcm"][..]);
+        let single = proptest::sample::select(
+            &[
+                "-", "abs", "int", "sqrt", "log2", "floor", "round", "is_pow2", "not ",
+            ][..],
+        );
+        let (a, b, c) = (inner.clone(), inner.clone(), inner);
         prop_oneof![
-            (
-                inner.clone(),
-                prop_oneof![
-                    Just("+"),
-                    Just("-"),
-                    Just("*"),
-                    Just("%"),
-                    Just("//"),
-                    Just("/"),
-                    Just("**")
-                ],
-                inner.clone()
-            )
-                .prop_map(|(a, op, b)| format!("({a} {op} {b})")),
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("min({a}, {b})")),
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("ceil_div({a}, {b})")),
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("gcd({a}, {b})")),
-            inner.clone().prop_map(|a| format!("-{a}")),
-            inner.clone().prop_map(|a| format!("abs({a})")),
-            inner.clone().prop_map(|a| format!("int({a})")),
-            inner.clone().prop_map(|a| format!("sqrt({a})")),
-            (inner.clone(), inner.clone(), inner)
-                .prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
+            (a.clone(), operator, b.clone()).prop_map(|(a, op, b)| format!("({a} {op} {b})")),
+            (pair, a.clone(), b.clone()).prop_map(|(f, a, b)| format!("{f}({a}, {b})")),
+            (single, a.clone()).prop_map(|(f, a)| format!("({f}({a}))")),
+            (a, b, c).prop_map(|(a, b, c)| format!("({a} if {b} else {c})")),
         ]
     })
 }
 
-fn condition() -> impl Strategy<Value = String> {
-    let compare = prop_oneof![
-        Just("<"),
-        Just("<="),
-        Just(">"),
-        Just(">="),
-        Just("=="),
-        Just("!=")
-    ];
+fn wild_condition() -> impl Strategy<Value = String> {
+    let n = wild_number;
+    let compare = || proptest::sample::select(&COMPARE[..]);
     let leaf = prop_oneof![
-        6 => (number(6), compare.clone(), number(6)).prop_map(|(a, op, b)| format!("{a} {op} {b}")),
-        2 => (number(6), compare.clone(), number(6), compare, number(6))
+        6 => (n(), compare(), n()).prop_map(|(a, op, b)| format!("{a} {op} {b}")),
+        2 => (n(), compare(), n(), compare(), n())
             .prop_map(|(a, o, b, p, c)| format!("{a} {o} {b} {p} {c}")),
-        1 => (number(6), number(6)).prop_map(|(a, b)| format!("{a} in [{b}, 2, 'x']")),
-        1 => (number(6), number(6)).prop_map(|(a, b)| format!("{a} not in [1, {b}]")),
-        1 => number(6).prop_map(|a| format!("T == 'x' or {a}")),
+        1 => (n(), n()).prop_map(|(a, b)| format!("{a} in [{b}, 2, 'x']")),
+        1 => (n(), n()).prop_map(|(a, b)| format!("{a} not in [1, {b}]")),
+        1 => n().prop_map(|a| format!("T == 'x' or {a}")),
+        1 => n().prop_map(|a| format!("T < {a} if T == 'x' else T")),
         1 => Just("is_pow2(A) and T != 'y'".to_string()),
-        1 => Just("LIMIT > 3".to_string()),
+        1 => Just("1 / 0 > LIMIT".to_string()),
     ];
     leaf.prop_recursive(2, 4, 2, |inner| {
         prop_oneof![
@@ -146,13 +134,27 @@ fn condition() -> impl Strategy<Value = String> {
     })
 }
 
+/// Conditions that cannot fail and hold for a good part of the configs.
+fn mild_condition() -> impl Strategy<Value = String> {
+    let name = || proptest::sample::select(&NAMES[..]);
+    prop_oneof![
+        3 => (name(), name(), 2..25_i64).prop_map(|(a, b, n)| format!("{a} * {b} <= {n}")),
+        2 => (name(), name(), name(), 3..15_i64).prop_map(|(a, b, c, n)| format!("{a} + {b} + {c} != {n}")),
+        2 => (name(), name()).prop_map(|(a, b)| format!("{a} <= {b} or {b} < 2")),
+        1 => (name(), name()).prop_map(|(a, b)| format!("{b} == 0 or {a} % {b} == 0")),
+        1 => name().prop_map(|a| format!("T == 'x' or {a} > 1")),
+        1 => name().prop_map(|a| format!("{a} in [0, 1, 2, 3, 0.5]")),
+    ]
+}
+
 fn tunables() -> impl Strategy<Value = Vec<Tunable>> {
     let values = prop_oneof![
-        4 => proptest::sample::subsequence((0..7_i64).collect::<Vec<_>>(), 1..5)
+        4 => proptest::sample::subsequence((0..7_i64).collect::<Vec<_>>(), 2..5)
             .prop_map(|v| v.into_iter().map(Value::Int).collect::<Vec<_>>()),
         1 => Just(vec![Value::Bool(false), Value::Bool(true)]),
         1 => Just(vec![Value::Float(0.5), Value::Float(2.0)]),
         1 => Just(vec![Value::Int(3), Value::Float(0.5)]),
+        1 => Just(vec![Value::Int(2)]),
     ];
     proptest::collection::vec(values, 5).prop_map(|lists| {
         let mut tunables: Vec<Tunable> = ["A", "B", "C", "D", "E"]
@@ -173,9 +175,10 @@ fn tunables() -> impl Strategy<Value = Vec<Tunable>> {
 }
 
 fn any_space() -> impl Strategy<Value = (Vec<Tunable>, Vec<String>)> {
-    let rule = (condition(), any::<bool>())
+    let condition = prop_oneof![4 => mild_condition(), 1 => wild_condition()];
+    let rule = (condition, any::<bool>())
         .prop_map(|(c, gate)| if gate { format!("gate: {c}") } else { c });
-    (tunables(), proptest::collection::vec(rule, 0..4))
+    (tunables(), proptest::collection::vec(rule, 0..5))
 }
 
 proptest! {
@@ -260,6 +263,25 @@ proptest! {
             prop_assert_eq!(design.len(), n.min(valid.len()));
             prop_assert!(design.iter().all(|c| valid.contains(c)));
             prop_assert_eq!(design.iter().collect::<BTreeSet<_>>().len(), design.len());
+        }
+    }
+
+    #[test]
+    fn compiled_rules_mean_what_eval_says(tunables in tunables(), condition in wild_condition()) {
+        let space = space(tunables.clone(), &[]);
+        let scope: Vec<&str> = tunables.iter().map(|t| t.name.as_str()).chain(["LIMIT"]).collect();
+        let expr = Expr::parse(&condition).unwrap().bind(&scope).unwrap();
+        let rule = Rule { name: condition, kind: RuleKind::Gate, expr: expr.clone() };
+        let limit = vec![("LIMIT".to_string(), Value::Int(4))];
+        let rules = Rules::new(tunables.clone(), limit, vec![rule]).unwrap();
+        for config in all_configs(&tunables) {
+            let mut values: Vec<Value> = space.assignment(&config).into_iter().map(|(_, v)| v).collect();
+            values.push(Value::Int(4));
+            let plain = expr.eval(&values).map(|v| v.is_truthy());
+            prop_assert_eq!(rules.check(0, &config.0), plain.clone());
+            if let Some(holds) = rules.fast(0, &config.0) {
+                prop_assert_eq!(Ok(holds), plain);
+            }
         }
     }
 
