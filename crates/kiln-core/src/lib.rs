@@ -3,6 +3,7 @@
 
 pub mod diagnostic;
 pub mod dtype;
+pub mod event;
 pub mod expression;
 pub mod input;
 pub mod manifest;
@@ -10,6 +11,7 @@ pub mod numerics;
 pub mod protocol;
 pub mod space;
 pub mod stats;
+pub mod study;
 pub mod trial;
 pub mod units;
 pub mod value;

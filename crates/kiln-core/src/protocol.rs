@@ -25,11 +25,13 @@ pub enum Request {
         image: String,
         symbol: String,
     },
-    /// Allocates and fills the buffers of a problem, in place of the last one.
+    /// Allocates and fills the buffers of a problem, in place of all earlier ones.
     Prepare(Problem),
+    /// As `Prepare`, beside the earlier problems. Sets count from 0 in the order prepared.
+    PrepareAlso(Problem),
     /// Poisons the outputs, launches once, and answers like `Inspect`.
     Check {
-        slot: usize,
+        on: Placement,
         poison: u64,
     },
     /// Runs each burst in order and answers with its time. Outputs are poisoned first.
@@ -37,8 +39,10 @@ pub enum Request {
         bursts: Vec<Burst>,
         poison: u64,
     },
-    /// Verifies guard zones and answers with all outputs.
-    Inspect,
+    /// Verifies guard zones and answers with all outputs of a set.
+    Inspect {
+        set: usize,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,8 +99,17 @@ pub struct MemoryFault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Burst {
-    pub slot: usize,
+    pub on: Placement,
     pub launches: u32,
+}
+
+/// Which image runs on which buffers, and on how many cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    pub slot: usize,
+    pub set: usize,
+    /// Processor cores to stay on; 0 leaves placement to the system.
+    pub cores: usize,
 }
 
 /// All a toolchain needs to make one image.
@@ -129,8 +142,6 @@ pub struct Problem {
     pub shape: String,
     pub seed: u64,
     pub arguments: Vec<ArgumentSpec>,
-    /// Processor cores to stay on; 0 leaves placement to the system.
-    pub threads: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

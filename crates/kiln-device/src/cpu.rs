@@ -6,15 +6,15 @@ use std::time::Instant;
 use kiln_core::dtype::DType;
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Burst, DeviceInfo, Problem, Refusal};
+use kiln_core::protocol::{ArgumentSpec, Burst, DeviceInfo, Placement, Problem, Refusal};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backend::Backend;
+use crate::npy;
 
 mod environment;
 mod fault;
 mod guarded;
-mod npy;
 
 use guarded::{Access, GuardedBuffer};
 
@@ -37,11 +37,17 @@ enum Storage {
     },
 }
 
+/// The buffers and scalars of one problem.
+struct Set {
+    storage: Vec<Storage>,
+    has_inout: bool,
+}
+
 #[derive(Default)]
 pub struct CpuBackend {
     slots: Vec<Option<Slot>>,
-    storage: Vec<Storage>,
-    has_inout: bool,
+    sets: Vec<Set>,
+    pinned_to: Option<usize>,
 }
 
 impl CpuBackend {
@@ -49,6 +55,32 @@ impl CpuBackend {
         CpuBackend::default()
     }
 
+    fn entry(&self, slot: usize) -> Result<Entry, Refusal> {
+        let found = self.slots.get(slot).and_then(Option::as_ref);
+        found
+            .map(|slot| slot.entry)
+            .ok_or_else(|| bad_task(format!("slot {slot} is empty")))
+    }
+
+    fn set(&mut self, set: usize) -> Result<&mut Set, Refusal> {
+        self.sets
+            .get_mut(set)
+            .ok_or_else(|| bad_task(format!("there is no set {set}")))
+    }
+
+    fn pin(&mut self, cores: usize) {
+        if self.pinned_to != Some(cores) {
+            environment::pin(cores);
+            self.pinned_to = Some(cores);
+        }
+    }
+}
+
+fn bad_task(message: String) -> Refusal {
+    Refusal::BadTask { message }
+}
+
+impl Set {
     fn pointers(&mut self) -> Vec<*mut c_void> {
         self.storage
             .iter_mut()
@@ -57,15 +89,6 @@ impl CpuBackend {
                 Storage::Buffer { memory, .. } => memory.as_mut_ptr().cast(),
             })
             .collect()
-    }
-
-    fn entry(&self, slot: usize) -> Result<Entry, Refusal> {
-        match self.slots.get(slot) {
-            Some(Some(slot)) => Ok(slot.entry),
-            _ => Err(Refusal::BadTask {
-                message: format!("slot {slot} is empty"),
-            }),
-        }
     }
 
     fn restore_inout(&mut self) {
@@ -79,6 +102,22 @@ impl CpuBackend {
                 memory.bytes_mut().copy_from_slice(original);
             }
         }
+    }
+
+    fn poison(&mut self, seed: u64) {
+        for (index, storage) in self.storage.iter_mut().enumerate() {
+            if let Storage::Buffer {
+                memory,
+                role: Role::Output | Role::Scratch,
+                ..
+            } = storage
+            {
+                let bytes = memory.bytes_mut();
+                let pattern = input::poison(input::mix(&[seed, index as u64]), bytes.len());
+                bytes.copy_from_slice(&pattern);
+            }
+        }
+        self.restore_inout();
     }
 }
 
@@ -107,20 +146,22 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal> {
-        // The old buffers go first: two problems need not fit side by side.
+    fn clear(&mut self) {
         fault::forget_regions();
-        self.storage.clear();
-        environment::pin(problem.threads);
+        self.sets.clear();
+    }
+
+    fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal> {
+        let mut storage = Vec::with_capacity(problem.arguments.len());
         for (index, spec) in problem.arguments.iter().enumerate() {
             let stream = input::mix(&[problem.seed, index as u64]);
-            let storage = make_storage(spec, stream)?;
-            if let Storage::Buffer { memory, role, .. } = &storage {
+            let made = make_storage(spec, stream)?;
+            if let Storage::Buffer { memory, role, .. } = &made {
                 fault::watch_region(index, memory, *role == Role::Input);
             }
-            self.storage.push(storage);
+            storage.push(made);
         }
-        self.has_inout = self.storage.iter().any(|s| {
+        let has_inout = storage.iter().any(|s| {
             matches!(
                 s,
                 Storage::Buffer {
@@ -129,29 +170,21 @@ impl Backend for CpuBackend {
                 }
             )
         });
+        self.sets.push(Set { storage, has_inout });
         Ok(())
     }
 
     fn poison(&mut self, seed: u64) -> Result<(), Refusal> {
-        for (index, storage) in self.storage.iter_mut().enumerate() {
-            if let Storage::Buffer {
-                memory,
-                role: Role::Output | Role::Scratch,
-                ..
-            } = storage
-            {
-                let bytes = memory.bytes_mut();
-                let pattern = input::poison(input::mix(&[seed, index as u64]), bytes.len());
-                bytes.copy_from_slice(&pattern);
-            }
+        for set in &mut self.sets {
+            set.poison(seed);
         }
-        self.restore_inout();
         Ok(())
     }
 
-    fn launch(&mut self, slot: usize) -> Result<(), Refusal> {
-        let entry = self.entry(slot)?;
-        let pointers = self.pointers();
+    fn launch(&mut self, on: Placement) -> Result<(), Refusal> {
+        let entry = self.entry(on.slot)?;
+        self.pin(on.cores);
+        let pointers = self.set(on.set)?.pointers();
         // SAFETY: `pointers` holds one valid pointer per argument of the wrapper, and the buffers
         // live until the call returns. What the candidate does beyond that is contained by this
         // process.
@@ -160,15 +193,17 @@ impl Backend for CpuBackend {
     }
 
     fn sample(&mut self, bursts: &[Burst]) -> Result<Vec<u64>, Refusal> {
-        let pointers = self.pointers();
         let mut nanos = Vec::with_capacity(bursts.len());
         for burst in bursts {
-            let entry = self.entry(burst.slot)?;
+            let entry = self.entry(burst.on.slot)?;
+            self.pin(burst.on.cores);
+            let set = self.set(burst.on.set)?;
+            let pointers = set.pointers();
             let mut total = 0;
-            if self.has_inout {
+            if set.has_inout {
                 // Each launch needs its input back, outside the clock.
                 for _ in 0..burst.launches {
-                    self.restore_inout();
+                    set.restore_inout();
                     let start = Instant::now();
                     // SAFETY: as in `launch`.
                     unsafe { entry(pointers.as_ptr()) };
@@ -187,9 +222,9 @@ impl Backend for CpuBackend {
         Ok(nanos)
     }
 
-    fn inspect(&mut self) -> Result<Vec<u8>, Refusal> {
+    fn inspect(&mut self, set: usize) -> Result<Vec<u8>, Refusal> {
         let mut outputs = Vec::new();
-        for (index, storage) in self.storage.iter().enumerate() {
+        for (index, storage) in self.set(set)?.storage.iter().enumerate() {
             let Storage::Buffer { memory, role, .. } = storage else {
                 continue;
             };

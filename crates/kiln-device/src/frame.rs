@@ -71,20 +71,23 @@ mod tests {
     #[test]
     fn frames_round_trip() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect, b"abc").unwrap();
-        write_frame(&mut pipe, &Request::Check { slot: 1, poison: 2 }, b"").unwrap();
+        write_frame(&mut pipe, &Request::Inspect { set: 0 }, b"abc").unwrap();
+        write_frame(&mut pipe, &Request::Inspect { set: 7 }, b"").unwrap();
         let mut input = pipe.as_slice();
         let (first, payload) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert_eq!((first, payload.as_slice()), (Request::Inspect, &b"abc"[..]));
+        assert_eq!(
+            (first, payload.as_slice()),
+            (Request::Inspect { set: 0 }, &b"abc"[..])
+        );
         let (second, _) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert_eq!(second, Request::Check { slot: 1, poison: 2 });
+        assert_eq!(second, Request::Inspect { set: 7 });
         assert!(read_frame::<Request>(&mut input).unwrap().is_none());
     }
 
     #[test]
     fn every_truncation_and_every_flipped_byte_is_an_error_or_a_frame_never_a_panic() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect, b"payload").unwrap();
+        write_frame(&mut pipe, &Request::Inspect { set: 0 }, b"payload").unwrap();
         for cut in 1..pipe.len() {
             assert!(read_frame::<Request>(&mut &pipe[..cut]).is_err());
         }

@@ -8,4 +8,5 @@ pub mod backend;
 pub mod cc;
 pub mod cpu;
 pub mod frame;
+pub mod npy;
 pub mod worker;

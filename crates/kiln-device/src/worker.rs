@@ -83,14 +83,19 @@ fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<A
             done
         }
         Request::Prepare(problem) => {
+            backend.clear();
             backend.prepare(&problem)?;
             done
         }
-        Request::Check { slot, poison } => {
+        Request::PrepareAlso(problem) => {
+            backend.prepare(&problem)?;
+            done
+        }
+        Request::Check { on, poison } => {
             backend.poison(poison)?;
-            backend.launch(slot)?;
+            backend.launch(on)?;
             still_alone(process)?;
-            backend.inspect().map(Answer::Outputs)
+            backend.inspect(on.set).map(Answer::Outputs)
         }
         Request::Sample { bursts, poison } => {
             backend.poison(poison)?;
@@ -98,7 +103,7 @@ fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<A
             still_alone(process)?;
             Ok(Answer::Plain(Response::Sampled { nanos }))
         }
-        Request::Inspect => backend.inspect().map(Answer::Outputs),
+        Request::Inspect { set } => backend.inspect(set).map(Answer::Outputs),
         other @ Request::Compile(_) => Ok(Answer::Plain(unexpected(&other))),
     }
 }

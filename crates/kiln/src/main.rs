@@ -1,1 +1,49 @@
-fn main() {}
+//! The kernel iteration loop as one program. This file is a table of contents.
+#![forbid(unsafe_code)]
+
+mod architecture;
+mod cache;
+mod cli;
+mod commands;
+mod engine;
+mod exit;
+mod gates;
+mod printer;
+mod project;
+mod report;
+mod settings;
+mod store;
+mod task;
+
+use clap::Parser;
+
+use cli::{Cli, Verb, WorkerArg};
+use exit::{Exit, Failure};
+
+fn main() {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        Verb::Tune(args) => commands::tune::run(&args),
+        Verb::Check(args) => commands::check::run(&args),
+        Verb::Init(args) => commands::init::run(&args),
+        Verb::Studies(args) => commands::studies::run(&args),
+        Verb::Cache(args) => commands::cache::run(&args),
+        Verb::Schema => commands::schema::run(),
+        Verb::Worker { kind } => worker(kind),
+    };
+    let exit = result.unwrap_or_else(|failure| {
+        printer::talk(&failure.to_string());
+        failure.exit
+    });
+    std::process::exit(exit as i32);
+}
+
+fn worker(kind: WorkerArg) -> Result<Exit, Failure> {
+    let ended = match kind {
+        WorkerArg::Compile => kiln_device::worker::compile_main(),
+        WorkerArg::Run => kiln_device::worker::run_main(),
+    };
+    ended
+        .map(|()| Exit::Success)
+        .map_err(|e| Failure::new(Exit::Bug, format!("worker: {e}")))
+}

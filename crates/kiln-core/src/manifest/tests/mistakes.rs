@@ -211,7 +211,11 @@ const MISTAKES: &[Mistake] = &[
         "reference.c",
     ),
     attention("stored answers for drawn inputs", ", draw = \"iota\"", ""),
-    attention("one file for many shapes", "{argument}_{shape}.npy", "{argument}.npy"),
+    attention(
+        "one file for many shapes",
+        "{argument}_{shape}.npy",
+        "{argument}.npy",
+    ),
     matmul(
         "baseline config without a tunable",
         "TILE_N = 16, UNROLL = 1, ",

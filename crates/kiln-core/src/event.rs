@@ -1,0 +1,163 @@
+//! Events: what happened in a study, in order. Stored as they happen; everything else is derived.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::DeviceInfo;
+use crate::trial::{Assignment, Outcome, Trial};
+use crate::verdict::Comparison;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    StudyStarted(Box<StudyHeader>),
+    /// A later process took the study up again.
+    Resumed {
+        kiln_version: String,
+    },
+    BaselineMeasured {
+        label: String,
+        outcome: Outcome,
+    },
+    TrialFinished(Box<Trial>),
+    /// The search is over; what follows is confirmation.
+    SearchFinished {
+        stop: StopReason,
+    },
+    Confirmed(Box<Confirmation>),
+    StudyFinished,
+}
+
+/// Everything that decides what a study will do, fixed at its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyHeader {
+    pub kernel: String,
+    /// Relative to the project.
+    pub manifest: String,
+    pub shape: String,
+    pub dimensions: Vec<(String, i64)>,
+    pub identity: Identity,
+    /// Fixes the search; the same seed and measurements give the same trials.
+    pub seed: u64,
+    /// Fixes inputs and poison; drawn anew for every study so that no candidate can know them.
+    pub secret: u64,
+    pub strategy: String,
+    /// Candidates asked for at a time.
+    pub batch: usize,
+    /// The speedup that counts as success.
+    pub target_speedup: f64,
+    pub price_per_hour: Option<f64>,
+    pub device: DeviceInfo,
+    pub space: SpaceFacts,
+    pub created_unix_ms: u64,
+    pub kiln_version: String,
+}
+
+/// What must be equal for an interrupted study to be continued. Each part has a name so that a
+/// difference can be said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    pub manifest: String,
+    pub sources: String,
+    pub space: String,
+    pub device: String,
+    pub compiler: String,
+    pub strategy: String,
+}
+
+impl Identity {
+    /// Names of the parts that differ, in words.
+    pub fn differences(&self, other: &Identity) -> Vec<&'static str> {
+        [
+            ("the manifest", &self.manifest, &other.manifest),
+            ("the source files", &self.sources, &other.sources),
+            ("the space", &self.space, &other.space),
+            ("the device", &self.device, &other.device),
+            ("the compiler", &self.compiler, &other.compiler),
+            ("the strategy", &self.strategy, &other.strategy),
+        ]
+        .into_iter()
+        .filter(|(_, mine, theirs)| mine != theirs)
+        .map(|(name, _, _)| name)
+        .collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpaceFacts {
+    /// As text: a count may pass what JSON numbers hold.
+    pub cartesian: String,
+    /// `None` when the space is too large to count.
+    pub valid: Option<String>,
+    pub removed: Vec<RemovedBy>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovedBy {
+    /// `constraint:NAME` or `gate:NAME`.
+    pub rule: String,
+    pub count: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    Trials,
+    Exhausted,
+    Minutes,
+    Cost,
+    SpeedupReached,
+    Stagnation,
+    /// The best was below half the baseline's speed after the seed trials.
+    Hopeless,
+}
+
+impl StopReason {
+    pub fn sentence(self) -> &'static str {
+        match self {
+            StopReason::Trials => "the trial budget is used up",
+            StopReason::Exhausted => "every config was tried",
+            StopReason::Minutes => "the time budget is used up",
+            StopReason::Cost => "the cost budget is used up",
+            StopReason::SpeedupReached => "the asked-for speedup was seen",
+            StopReason::Stagnation => "no better config turned up for a while",
+            StopReason::Hopeless => {
+                "the best of the seed trials is far slower than the baseline: profile before tuning"
+            }
+        }
+    }
+}
+
+/// The finalists against each other, then the best of them against the baseline, each time in
+/// fresh processes on fresh inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confirmation {
+    pub playoff: Vec<Finalist>,
+    /// Finalists that failed here although they had passed before.
+    pub dropped: Vec<Dropped>,
+    pub winner: Option<Winner>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finalist {
+    pub trial: u64,
+    pub median_ns: f64,
+    /// Against the baseline in the same process.
+    pub speedup: f64,
+    pub samples_ns: Vec<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dropped {
+    pub trial: u64,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Winner {
+    pub trial: u64,
+    pub config: Assignment,
+    pub comparison: Comparison,
+    /// Samples of each fresh process, in nanoseconds per launch.
+    pub baseline_rounds_ns: Vec<Vec<f64>>,
+    pub winner_rounds_ns: Vec<Vec<f64>>,
+}

@@ -1,0 +1,110 @@
+//! A study as data: the fold of its events.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::event::{Confirmation, Event, StopReason, StudyHeader, Winner};
+use crate::trial::{Outcome, Trial};
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Study {
+    pub id: u64,
+    pub header: StudyHeader,
+    pub baseline: Option<Baseline>,
+    pub trials: Vec<Trial>,
+    pub stop: Option<StopReason>,
+    pub confirmation: Option<Confirmation>,
+    pub finished: bool,
+    pub resumed: u64,
+    /// Time spent in all processes that worked on this study.
+    pub wall_ms: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Baseline {
+    pub label: String,
+    pub outcome: Outcome,
+}
+
+/// The first stored event of a study must be its start.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("study {0} does not begin with its header")]
+pub struct NoHeader(pub u64);
+
+impl Study {
+    /// Folds stored events; each comes with the study's wall time when it happened.
+    pub fn from_events(
+        id: u64,
+        events: impl IntoIterator<Item = (u64, Event)>,
+    ) -> Result<Study, NoHeader> {
+        let mut events = events.into_iter();
+        let Some((_, Event::StudyStarted(header))) = events.next() else {
+            return Err(NoHeader(id));
+        };
+        let mut study = Study {
+            id,
+            header: *header,
+            baseline: None,
+            trials: Vec::new(),
+            stop: None,
+            confirmation: None,
+            finished: false,
+            resumed: 0,
+            wall_ms: 0,
+        };
+        for (wall_ms, event) in events {
+            study.apply(wall_ms, event);
+        }
+        Ok(study)
+    }
+
+    pub fn apply(&mut self, wall_ms: u64, event: Event) {
+        self.wall_ms = self.wall_ms.max(wall_ms);
+        match event {
+            // A second header cannot be written; the first one counts.
+            Event::StudyStarted(_) => {}
+            Event::Resumed { .. } => self.resumed += 1,
+            Event::BaselineMeasured { label, outcome } => {
+                self.baseline = Some(Baseline { label, outcome });
+            }
+            Event::TrialFinished(trial) => self.trials.push(*trial),
+            Event::SearchFinished { stop } => self.stop = Some(stop),
+            Event::Confirmed(confirmation) => self.confirmation = Some(*confirmation),
+            Event::StudyFinished => self.finished = true,
+        }
+    }
+
+    /// The measured trial with the lowest median.
+    pub fn best(&self) -> Option<(&Trial, f64)> {
+        self.ranked().into_iter().next()
+    }
+
+    /// Measured trials with their median nanoseconds, fastest first.
+    pub fn ranked(&self) -> Vec<(&Trial, f64)> {
+        let mut ranked: Vec<(&Trial, f64)> = self
+            .trials
+            .iter()
+            .filter_map(|t| Some((t, t.outcome.median_ns()?)))
+            .collect();
+        ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+        ranked
+    }
+
+    pub fn baseline_ns(&self) -> Option<f64> {
+        self.baseline.as_ref()?.outcome.median_ns()
+    }
+
+    pub fn winner(&self) -> Option<&Winner> {
+        self.confirmation.as_ref()?.winner.as_ref()
+    }
+
+    /// How many trials ended in each way, by reason.
+    pub fn outcomes(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for trial in &self.trials {
+            *counts.entry(trial.outcome.reason()).or_default() += 1;
+        }
+        counts
+    }
+}

@@ -1,0 +1,117 @@
+//! Arrays from `.npy` files: inputs for a kernel, expected outputs for the supervisor.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use kiln_core::dtype::DType;
+use npyz::NpyFile;
+
+/// The file's elements as bytes of `dtype`. Element type and count must match; nothing is cast.
+pub fn read(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|e| format!("cannot open `{path}`: {e}"))?;
+    let npy = NpyFile::new(BufReader::new(file))
+        .map_err(|e| format!("`{path}` is not a .npy file: {e}"))?;
+    if npy.len() != elements as u64 {
+        return Err(format!(
+            "`{path}` holds {} elements, {elements} are needed",
+            npy.len()
+        ));
+    }
+    if npy.order() != npyz::Order::C && npy.shape().len() > 1 {
+        return Err(format!("`{path}` is in Fortran order; save it in C order"));
+    }
+    let found = npy.dtype().descr();
+    let wanted = descriptor(dtype);
+    if !found.contains(wanted) {
+        return Err(format!(
+            "`{path}` holds {found}, {dtype} ({wanted}) is needed"
+        ));
+    }
+    let width = dtype.size_bytes();
+    let mut bytes = Vec::with_capacity(elements * width);
+    let file = File::open(path).map_err(|e| format!("cannot open `{path}`: {e}"))?;
+    let mut reader = BufReader::new(file);
+    std::io::Read::read_to_end(&mut reader, &mut bytes)
+        .map_err(|e| format!("cannot read `{path}`: {e}"))?;
+    let data = bytes.len().checked_sub(elements * width);
+    data.map(|start| bytes.split_off(start))
+        .ok_or_else(|| format!("`{path}` is shorter than its header says"))
+}
+
+/// NumPy's code for little-endian elements; bfloat16 has none and is stored as 16-bit words.
+fn descriptor(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F16 => "<f2",
+        DType::Bf16 => "<u2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::U16 => "<u2",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+    }
+}
+
+/// Expected values: `f64` bytes for a floating output (from a file of `f64` or of the output's own
+/// type), the output's own type for integers.
+pub fn read_expected(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String> {
+    if !dtype.is_float() {
+        return read(path, dtype, elements);
+    }
+    read(path, DType::F64, elements).or_else(|wide_error| {
+        let own = read(path, dtype, elements).map_err(|_| wide_error)?;
+        let mut wide = Vec::with_capacity(elements * 8);
+        for element in own.chunks_exact(dtype.size_bytes()) {
+            DType::F64.push_f64(dtype.read_f64(element), &mut wide);
+        }
+        Ok(wide)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &std::path::Path, descr: &str, count: usize, data: &[u8]) {
+        let mut header =
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({count},), }}");
+        while (10 + header.len() + 1) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn reads_what_matches_and_names_what_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.npy");
+        let shown = path.display().to_string();
+        let data: Vec<u8> = [1.5f32, -2.0]
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        write(&path, "<f4", 2, &data);
+        assert_eq!(read(&shown, DType::F32, 2).unwrap(), data);
+        assert!(
+            read(&shown, DType::F32, 3)
+                .unwrap_err()
+                .contains("2 elements")
+        );
+        assert!(read(&shown, DType::F64, 2).unwrap_err().contains("f64"));
+        let wide = read_expected(&shown, DType::F32, 2).unwrap();
+        assert_eq!(DType::F64.read_f64(&wide[8..]), -2.0);
+        write(&path, "<f4", 2, &data[..5]);
+        assert!(read(&shown, DType::F32, 2).is_err());
+        std::fs::write(&path, b"junk").unwrap();
+        assert!(read(&shown, DType::F32, 2).unwrap_err().contains(".npy"));
+    }
+}

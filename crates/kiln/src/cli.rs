@@ -1,0 +1,186 @@
+//! The command line: exactly what was typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{exit, settings};
+
+const TOP_EXAMPLE: &str = "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "kiln",
+    version,
+    about = "Takes a tunable kernel, a reference and a baseline; returns a correct, confirmed winner, or an honest negative result.",
+    after_help = format!("{TOP_EXAMPLE}\n\n{}\n\n{}", exit::HELP, settings::HELP),
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Search for the fastest config, confirm it against the baseline, and say what was found
+    #[command(after_help = format!(
+        "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json\n\n{}", exit::HELP
+    ))]
+    Tune(TuneArgs),
+    /// Read a manifest, count its space, apply the gates; optionally compile every config
+    #[command(after_help = "Example:\n  kiln check kernels/attention_cpu --explain")]
+    Check(CheckArgs),
+    /// Write a first manifest for a C or CUDA source file
+    #[command(after_help = "Example:\n  kiln init my_kernel.c")]
+    Init(InitArgs),
+    /// List or show the studies of a project
+    #[command(after_help = "Example:\n  kiln studies list")]
+    Studies(StudiesArgs),
+    /// Look after the compile cache
+    #[command(after_help = "Example:\n  kiln cache stats")]
+    Cache(CacheArgs),
+    /// Print the JSON Schema of kiln.toml, for editors
+    #[command(after_help = "Example:\n  kiln schema > kiln.schema.json")]
+    Schema,
+    /// Internal: the process that compiles or runs candidates
+    #[command(hide = true)]
+    Worker { kind: WorkerArg },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum WorkerArg {
+    Compile,
+    Run,
+}
+
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    /// A manifest or a folder with a kiln.toml [default: the current folder's, else the built-in kernel]
+    pub path: Option<PathBuf>,
+    /// Most configs to try
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub trials: Option<u64>,
+    /// Most minutes to search
+    #[arg(long, value_parser = positive)]
+    pub minutes: Option<f64>,
+    /// Seed of the search; the same seed and measurements give the same trials
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// tpe, random, lhs or exhaustive
+    #[arg(long)]
+    pub strategy: Option<String>,
+    /// Compilers to run side by side [default: one per core, fewer when memory is short]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub jobs: Option<u64>,
+    /// Start a new study even if an interrupted one could be continued
+    #[arg(long)]
+    pub fresh: bool,
+    /// Fail instead of waiting when another kiln is measuring on this machine
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Print one JSON document at the end
+    #[arg(long, conflicts_with = "events")]
+    pub json: bool,
+    /// Print every event as a JSON line, as it happens
+    #[arg(long)]
+    pub events: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A manifest or a folder with a kiln.toml
+    pub path: Option<PathBuf>,
+    /// Show one example of each rejection
+    #[arg(long)]
+    pub explain: bool,
+    /// Compile the configs that are left
+    #[arg(long)]
+    pub compile: bool,
+    /// Compile at most this many, spread over the space
+    #[arg(long, requires = "compile", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Compilers to run side by side
+    #[arg(long, requires = "compile", value_parser = clap::value_parser!(u64).range(1..=256))]
+    pub jobs: Option<u64>,
+    /// CUDA architecture to gate for
+    #[arg(long, default_value = "sm_80")]
+    pub arch: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// The source file: FILE.c or FILE.cu
+    pub source: PathBuf,
+    /// Replace a kiln.toml that is already there
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StudiesArgs {
+    #[command(subcommand)]
+    pub verb: StudiesVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StudiesVerb {
+    /// All studies of the project, oldest first
+    #[command(after_help = "Example:\n  kiln studies list --json")]
+    List {
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
+    /// One study: its verdict, best configs and failures
+    #[command(after_help = "Example:\n  kiln studies show 1")]
+    Show {
+        /// Number of the study [default: the latest]
+        id: Option<u64>,
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ProjectArgs {
+    /// A folder of the project
+    #[arg(long, default_value = ".")]
+    pub project: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CacheArgs {
+    #[command(subcommand)]
+    pub verb: CacheVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CacheVerb {
+    /// How many images, how many bytes, where
+    #[command(after_help = "Example:\n  kiln cache stats --json")]
+    Stats {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove every image
+    #[command(after_help = "Example:\n  kiln cache clear")]
+    Clear,
+    /// Re-read every image and remove damaged ones
+    #[command(after_help = "Example:\n  kiln cache verify")]
+    Verify,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err("expected a number above 0".into()),
+    }
+}

@@ -1,0 +1,12 @@
+//! `kiln schema`: the JSON Schema of a manifest.
+
+use kiln_core::manifest;
+
+use crate::exit::{Exit, Failure};
+use crate::printer;
+
+pub fn run() -> Result<Exit, Failure> {
+    let schema = manifest::schema::json_schema();
+    printer::data(&format!("{schema:#}"));
+    Ok(Exit::Success)
+}

@@ -1,0 +1,46 @@
+//! The loop: compile, check, time, search, confirm. One thread decides; workers do the dangerous
+//! things.
+
+pub mod children;
+pub mod compile_pool;
+pub mod confirm;
+pub mod evaluate;
+pub mod interrupt;
+pub mod oracle;
+pub mod sampling;
+pub mod tune;
+pub mod worker;
+
+use std::time::Duration;
+
+use crate::exit::{Exit, Failure};
+use worker::WorkerEnd;
+
+/// Purposes of random streams; no two uses of the study's secret share one.
+#[derive(Clone, Copy, Debug)]
+pub enum Stream {
+    Check = 1,
+    Sample = 2,
+    Poison = 3,
+    Playoff = 4,
+    Final = 5,
+    Order = 6,
+}
+
+/// The error for a worker that failed for reasons of kiln's own.
+pub fn broken(end: &WorkerEnd) -> Failure {
+    match end {
+        WorkerEnd::Interrupted => interrupted(),
+        WorkerEnd::Broken(message) => Failure::machine(message.clone()),
+        other => Failure::new(Exit::Bug, format!("a worker failed: {other:?}")),
+    }
+}
+
+pub fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "interrupted")
+}
+
+/// A deadline for a request that runs candidate code.
+pub fn run_deadline(task: &crate::task::Task) -> Duration {
+    Duration::from_secs_f64(task.manifest().measure.run_timeout_seconds)
+}

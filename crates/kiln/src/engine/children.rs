@@ -1,0 +1,83 @@
+//! Child processes that cannot be lost: every spawn is registered, every stray is found and killed.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::{LazyLock, Mutex, MutexGuard, Once};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+static KNOWN: LazyLock<Mutex<HashSet<i32>>> = LazyLock::new(Mutex::default);
+
+fn known() -> MutexGuard<'static, HashSet<i32>> {
+    KNOWN.lock().expect("no holder panics")
+}
+
+/// Spawns in a process group of its own, so that the whole family can be killed at once and
+/// Ctrl-C at the terminal reaches only the supervisor.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    adopt_orphans();
+    // The lock is held across the spawn: a sweep must not mistake the new child for a stray.
+    let mut registered = known();
+    let child = command.process_group(0).spawn()?;
+    registered.insert(child.id() as i32);
+    Ok(child)
+}
+
+/// Kills the child's whole group and reaps the child.
+pub fn kill_family(child: &mut Child) -> Option<std::process::ExitStatus> {
+    let pid = child.id() as i32;
+    // The group may be gone already.
+    let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    let status = child.wait().ok();
+    known().remove(&pid);
+    sweep_strays();
+    status
+}
+
+/// Orphaned descendants become our children instead of init's, where `sweep_strays` finds them,
+/// even if they left the process group.
+fn adopt_orphans() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Without it strays are still killed through their group.
+        let _ = nix::sys::prctl::set_child_subreaper(true);
+    });
+}
+
+/// Kills children nobody spawned here: what candidates or compilers left behind.
+fn sweep_strays() {
+    // A killed stray may hand over children of its own; families are finite, but a hostile one
+    // may breed faster than it is swept, so the effort is bounded.
+    for _ in 0..100 {
+        let registered = known();
+        let strays: Vec<i32> = children().filter(|pid| !registered.contains(pid)).collect();
+        drop(registered);
+        if strays.is_empty() {
+            return;
+        }
+        for pid in strays {
+            let pid = Pid::from_raw(pid);
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, Some(WaitPidFlag::empty()));
+        }
+    }
+}
+
+fn children() -> impl Iterator<Item = i32> {
+    let tasks = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    tasks
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|pid| pid.parse().ok())
+                .collect::<Vec<i32>>()
+        })
+}

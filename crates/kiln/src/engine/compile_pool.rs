@@ -1,0 +1,226 @@
+//! Compiles candidates side by side, each in a worker process with a deadline, through the cache.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kiln_core::protocol::{CompileJob, Request, Response};
+use kiln_core::trial::{CompileFailure, Crash, CrashCause, Outcome, Phase};
+
+use super::worker::{Worker, WorkerEnd, WorkerKind};
+use crate::cache::{Artifact, Cache, Recipe};
+use crate::exit::Failure;
+
+const OUTSIDE_KILLS_FORGIVEN: usize = 3;
+
+/// A unit to compile and the key it is cached under.
+#[derive(Clone, Debug)]
+pub struct Build {
+    pub recipe: Recipe,
+    pub job: CompileJob,
+    pub deadline: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct Built {
+    pub artifact: Artifact,
+    pub cached: bool,
+}
+
+/// `Ok(Err(outcome))` is a candidate that does not compile; `Err` means kiln cannot go on.
+pub type BuildResult = Result<Result<Built, Outcome>, String>;
+
+pub struct CompilePool {
+    jobs: Option<Sender<(usize, Build)>>,
+    results: Receiver<(usize, BuildResult)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl CompilePool {
+    pub fn new(cache: Arc<Cache>, size: usize) -> CompilePool {
+        let (jobs, queue) = channel::<(usize, Build)>();
+        let (sender, results) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        let threads = (0..size.max(1))
+            .map(|_| {
+                let (queue, sender, cache) =
+                    (Arc::clone(&queue), sender.clone(), Arc::clone(&cache));
+                thread::spawn(move || serve(&queue, &sender, &cache))
+            })
+            .collect();
+        CompilePool {
+            jobs: Some(jobs),
+            results,
+            threads,
+        }
+    }
+
+    /// Starts all builds; `collect` waits for them.
+    pub fn submit(&self, builds: &[Build]) {
+        let jobs = self.jobs.as_ref().expect("the pool is open until dropped");
+        for (index, build) in builds.iter().enumerate() {
+            jobs.send((index, build.clone()))
+                .expect("pool threads outlive the pool");
+        }
+    }
+
+    /// Results of the last `submit`, in its order.
+    pub fn collect(&self, count: usize) -> Result<Vec<Result<Built, Outcome>>, Failure> {
+        let mut done = HashMap::new();
+        while done.len() < count {
+            let (index, result) = self.results.recv().expect("pool threads outlive the pool");
+            done.insert(index, result);
+        }
+        (0..count)
+            .map(|index| {
+                done.remove(&index)
+                    .expect("every index was received")
+                    .map_err(Failure::machine)
+            })
+            .collect()
+    }
+
+    pub fn build_all(&self, builds: &[Build]) -> Result<Vec<Result<Built, Outcome>>, Failure> {
+        self.submit(builds);
+        self.collect(builds.len())
+    }
+
+    pub fn build_one(&self, build: &Build) -> Result<Result<Built, Outcome>, Failure> {
+        let mut results = self.build_all(std::slice::from_ref(build))?;
+        Ok(results.remove(0))
+    }
+}
+
+impl Drop for CompilePool {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            // A pool thread that panicked has already reported through the closed channel.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(
+    queue: &Mutex<Receiver<(usize, Build)>>,
+    results: &Sender<(usize, BuildResult)>,
+    cache: &Cache,
+) {
+    // Started when first needed: a warm cache starts no compiler at all.
+    let mut worker = None;
+    loop {
+        let next = queue.lock().expect("no holder panics").recv();
+        let Ok((index, build)) = next else {
+            return;
+        };
+        let result = match cache.look_up(&build.recipe) {
+            Some(artifact) => Ok(Ok(Built {
+                artifact,
+                cached: true,
+            })),
+            None => compile_forgivingly(&mut worker, &build, cache),
+        };
+        if results.send((index, result)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A worker killed from outside says nothing about the candidate, so it is tried again; killed
+/// every time, it is the candidate after all (memory, most likely).
+fn compile_forgivingly(worker: &mut Option<Worker>, build: &Build, cache: &Cache) -> BuildResult {
+    for _ in 0..OUTSIDE_KILLS_FORGIVEN {
+        let result = compile(worker, build, cache);
+        let killed = matches!(
+            &result,
+            Ok(Err(Outcome::Crashed(crash))) if crash.cause == CrashCause::Signal { signal: 9 }
+        );
+        if !killed {
+            return result;
+        }
+    }
+    compile(worker, build, cache)
+}
+
+fn compile(worker: &mut Option<Worker>, build: &Build, cache: &Cache) -> BuildResult {
+    let staged = cache.staging_path();
+    let mut job = build.job.clone();
+    job.output = staged.display().to_string();
+    let result = compile_staged(worker, build, job, cache, &staged);
+    // Already renamed on success; a failed or killed compiler may leave part of it.
+    let _ = std::fs::remove_file(&staged);
+    let _ = std::fs::remove_file(staged.with_extension("so.d"));
+    result
+}
+
+fn compile_staged(
+    worker: &mut Option<Worker>,
+    build: &Build,
+    job: CompileJob,
+    cache: &Cache,
+    staged: &Path,
+) -> BuildResult {
+    let mut alive = match worker.take() {
+        Some(alive) => alive,
+        None => match Worker::spawn(WorkerKind::Compile) {
+            Ok(fresh) => fresh,
+            Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
+            Err(WorkerEnd::Signal(9)) => return Ok(Err(died(9, String::new()))),
+            Err(end) => return Err(format!("cannot start a compile worker: {end:?}")),
+        },
+    };
+    match alive.request(&Request::Compile(job), build.deadline) {
+        Ok((Response::Compiled(compiled), _)) => {
+            *worker = Some(alive);
+            let published = cache.publish(
+                &build.recipe,
+                staged,
+                &compiled.dependencies,
+                &compiled.log,
+                compiled.compile_ms,
+            );
+            match published {
+                Ok(artifact) => Ok(Ok(Built {
+                    artifact,
+                    cached: false,
+                })),
+                Err(e) => Err(format!("cannot store a compiled image in the cache: {e}")),
+            }
+        }
+        Ok((Response::NotCompiled(failure), _)) => {
+            *worker = Some(alive);
+            if failure.log.contains("No space left on device") {
+                return Err("the compiler ran out of disk space".into());
+            }
+            Ok(Err(Outcome::NotCompiled(failure)))
+        }
+        Ok((other, _)) => Err(format!("a compile worker answered {other:?}")),
+        Err(WorkerEnd::TimedOut(after)) => Ok(Err(Outcome::TimedOut {
+            phase: Phase::Compile,
+            after_ms: after.as_millis() as u64,
+        })),
+        Err(WorkerEnd::Signal(signal)) => Ok(Err(died(signal, alive.output_tail()))),
+        Err(WorkerEnd::Interrupted) => Ok(Err(not_reached())),
+        Err(end) => Err(format!("a compile worker failed: {end:?}")),
+    }
+}
+
+fn died(signal: i32, output: String) -> Outcome {
+    Outcome::Crashed(Crash {
+        phase: Phase::Compile,
+        shape: None,
+        cause: CrashCause::Signal { signal },
+        output,
+    })
+}
+
+/// Stands in for a build that an interrupt overtook; the caller ends before recording it.
+fn not_reached() -> Outcome {
+    Outcome::NotCompiled(CompileFailure {
+        first_error: "interrupted".into(),
+        log: String::new(),
+    })
+}

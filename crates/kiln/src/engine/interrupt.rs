@@ -1,0 +1,26 @@
+//! Ctrl-C and termination: the first one asks the loop to end, the second one ends at once.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use crate::exit::Exit;
+
+static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+pub fn install() -> io::Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Order matters: the second signal finds the flag set and exits; workers die with their pipe.
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            Exit::Interrupted as i32,
+            Arc::clone(&ASKED),
+        )?;
+        signal_hook::flag::register(signal, Arc::clone(&ASKED))?;
+    }
+    Ok(())
+}
+
+pub fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}

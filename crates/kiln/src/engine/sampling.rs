@@ -1,0 +1,131 @@
+//! How many launches and samples: decided by precision and time, never by who is winning.
+
+use std::time::{Duration, Instant};
+
+use kiln_core::manifest::Measure;
+use kiln_core::protocol::{Burst, Placement, Request, Response};
+use kiln_core::stats;
+use kiln_core::trial::SampleStop;
+
+use super::worker::{Worker, WorkerEnd};
+
+/// A sample shorter than this is mostly clock and cache noise, so short kernels run in bursts.
+const BURST_NANOS: f64 = 1e6;
+const MAX_BURST: f64 = 100_000.0;
+/// Warm-up before anything counts: caches, page tables, clocks.
+const WARM_UP: Duration = Duration::from_millis(20);
+const WARM_UP_LAUNCHES: usize = 2;
+/// Samples asked for in one request take about this long, so that stopping rules get a say.
+const REQUEST_NANOS: f64 = 50e6;
+/// A candidate is not cut before this many samples.
+const SAMPLES_BEFORE_CUT: usize = 3;
+
+pub struct Sampled {
+    pub samples_ns: Vec<f64>,
+    pub batch: u32,
+    pub stop: SampleStop,
+    /// Poison of the last request, for checking what the timed launches wrote.
+    pub poison: u64,
+}
+
+/// Runs bursts and returns nanoseconds per launch for each.
+pub fn run_bursts(
+    worker: &mut Worker,
+    bursts: Vec<Burst>,
+    poison: u64,
+    deadline: Duration,
+) -> Result<Vec<f64>, WorkerEnd> {
+    let launches: Vec<u32> = bursts.iter().map(|b| b.launches).collect();
+    match worker.request(&Request::Sample { bursts, poison }, deadline)? {
+        (Response::Sampled { nanos }, _) if nanos.len() == launches.len() => Ok(nanos
+            .iter()
+            .zip(launches)
+            .map(|(total, n)| (*total).max(1) as f64 / f64::from(n.max(1)))
+            .collect()),
+        (other, _) => Err(WorkerEnd::Broken(format!(
+            "a worker answered {other:?} to a sample"
+        ))),
+    }
+}
+
+/// Warms a slot up and finds how many launches make one sample.
+pub fn warm_up(
+    worker: &mut Worker,
+    on: Placement,
+    poison: u64,
+    deadline: Duration,
+) -> Result<u32, WorkerEnd> {
+    let started = Instant::now();
+    let mut launches = 1;
+    let mut rounds = 0;
+    loop {
+        let per_launch = run_bursts(worker, vec![Burst { on, launches }], poison, deadline)?[0];
+        rounds += 1;
+        let wanted = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
+        if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
+            return Ok(wanted);
+        }
+        launches = wanted;
+    }
+}
+
+/// Samples one image until the median is known well enough, time runs out, or it is clearly slower
+/// than `best_ns`.
+pub fn sample(
+    worker: &mut Worker,
+    on: Placement,
+    measure: &Measure,
+    best_ns: Option<f64>,
+    poison_seed: u64,
+    deadline: Duration,
+) -> Result<Sampled, WorkerEnd> {
+    let mut poison = poison_seed;
+    let batch = warm_up(worker, on, poison, deadline)?;
+    let mut samples_ns: Vec<f64> = Vec::new();
+    let started = Instant::now();
+    loop {
+        let per_sample = samples_ns.last().copied().unwrap_or(REQUEST_NANOS) * f64::from(batch);
+        let room = measure.max_samples as usize - samples_ns.len();
+        let wanted = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as usize;
+        poison = poison.wrapping_add(1);
+        let burst = Burst {
+            on,
+            launches: batch,
+        };
+        samples_ns.extend(run_bursts(worker, vec![burst; wanted], poison, deadline)?);
+        let elapsed = started.elapsed().as_secs_f64();
+        if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {
+            return Ok(Sampled {
+                samples_ns,
+                batch,
+                stop,
+                poison,
+            });
+        }
+    }
+}
+
+fn stop_reason(
+    samples: &[f64],
+    measure: &Measure,
+    best_ns: Option<f64>,
+    elapsed_seconds: f64,
+) -> Option<SampleStop> {
+    let fastest = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let hopeless = best_ns.is_some_and(|best| fastest > best * measure.cut_ratio);
+    if samples.len() >= SAMPLES_BEFORE_CUT && hopeless {
+        return Some(SampleStop::Cut);
+    }
+    if samples.len() >= measure.max_samples as usize {
+        return Some(SampleStop::MaxSamples);
+    }
+    if samples.len() >= measure.min_samples as usize {
+        let interval = stats::median_interval_by_rank(samples, 0.95);
+        let half_width = (interval.high - interval.low) / 2.0;
+        if half_width <= measure.precision * stats::median(samples) {
+            return Some(SampleStop::Precise);
+        }
+    }
+    (elapsed_seconds >= measure.max_seconds && samples.len() >= SAMPLES_BEFORE_CUT)
+        .then_some(SampleStop::MaxSeconds)
+}

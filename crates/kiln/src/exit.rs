@@ -1,0 +1,78 @@
+//! Exit codes, a documented part of the interface.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done; the answer is yes.
+    Success = 0,
+    /// Done; the answer is no: nothing beat the baseline, or a result is wrong.
+    No = 1,
+    /// Bad usage or a bad manifest.
+    Usage = 2,
+    /// The machine cannot: no device, driver or compiler, or the disk is full.
+    Machine = 3,
+    /// Not decided: too noisy to say.
+    Undecided = 4,
+    /// A bug in kiln.
+    Bug = 70,
+    /// Interrupted; finished trials are kept.
+    Interrupted = 130,
+}
+
+pub const HELP: &str = "\
+Exit codes:
+  0    done; for `tune`: a confirmed winner that reaches the target
+  1    the answer is no: nothing beat the baseline, or a result is wrong
+  2    bad usage or a bad manifest
+  3    the machine cannot: no compiler, no device, disk full
+  4    not decided: the measurements are too noisy to say
+  70   a bug in kiln
+  130  interrupted; every finished trial is kept, `kiln tune` continues";
+
+/// An error with the exit code it should end the program with.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, message)
+    }
+
+    pub fn machine(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Machine, message)
+    }
+
+    pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
+        Failure {
+            exit,
+            message: message.into(),
+            hints: Vec::new(),
+        }
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hints.push(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rendered diagnostics already start with `error:`.
+        if !self.message.starts_with("error:") {
+            f.write_str("error: ")?;
+        }
+        f.write_str(&self.message)?;
+        for hint in &self.hints {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}

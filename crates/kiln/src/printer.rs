@@ -1,0 +1,44 @@
+//! The only place that writes to standard output or standard error.
+//!
+//! Standard output is data, standard error is talk. A closed pipe ends the program quietly.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::exit::Exit;
+
+/// Writes data to standard output.
+pub fn data(text: &str) {
+    write_or_leave(&mut io::stdout().lock(), text);
+}
+
+/// Writes a line of talk to standard error. Failing to talk is no reason to stop.
+pub fn talk(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+pub fn talks_to_terminal() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
+}
+
+fn write_or_leave(out: &mut impl Write, text: &str) {
+    let ends_with_newline = text.ends_with('\n');
+    let result = out
+        .write_all(text.as_bytes())
+        .and_then(|()| {
+            if ends_with_newline {
+                Ok(())
+            } else {
+                out.write_all(b"\n")
+            }
+        })
+        .and_then(|()| out.flush());
+    match result {
+        Ok(()) => {}
+        // The reader (`head`, a pager) has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(Exit::Success as i32),
+        Err(e) => {
+            talk(&format!("error: cannot write to standard output: {e}"));
+            std::process::exit(Exit::Machine as i32);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Where a manifest is, which project it belongs to, and which files it may name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use kiln_core::diagnostic::Diagnostic;
+use kiln_core::manifest::{Manifest, Spanned};
+
+use crate::exit::Failure;
+use crate::settings;
+
+pub const MANIFEST_NAME: &str = "kiln.toml";
+
+/// A manifest that was read, with all that is needed to report on it.
+pub struct ManifestFile {
+    pub path: PathBuf,
+    pub text: String,
+    pub manifest: Manifest,
+    /// Folder that holds `.kiln/`; no file outside it may be named.
+    pub root: PathBuf,
+}
+
+/// The kernels that come with the binary, so that `kiln tune` works anywhere.
+const EMBEDDED: &[(&str, &str)] = &[
+    (
+        "kiln.toml",
+        include_str!("../../../kernels/attention_cpu/kiln.toml"),
+    ),
+    (
+        "attention.c",
+        include_str!("../../../kernels/attention_cpu/attention.c"),
+    ),
+    (
+        "reference.c",
+        include_str!("../../../kernels/attention_cpu/reference.c"),
+    ),
+    (
+        "baseline.c",
+        include_str!("../../../kernels/attention_cpu/baseline.c"),
+    ),
+];
+const DEFAULT_KERNEL: &str = "kernels/attention_cpu";
+
+/// The manifest a user means: a file, a folder with `kiln.toml`, or without a path the current
+/// folder's, else the default kernel of this machine.
+pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
+    match path {
+        Some(path) if path.is_dir() => {
+            let inside = path.join(MANIFEST_NAME);
+            if inside.is_file() {
+                return Ok(inside);
+            }
+            Err(Failure::usage(format!(
+                "the folder `{}` has no {MANIFEST_NAME}",
+                path.display()
+            ))
+            .hint("write a first one with `kiln init FILE.c`"))
+        }
+        Some(path) if path.is_file() => {
+            let is_source = path.extension().is_some_and(|e| e == "c" || e == "cu");
+            if is_source {
+                return Err(Failure::usage(format!(
+                    "`{}` is a source file, not a manifest",
+                    path.display()
+                ))
+                .hint(format!(
+                    "write its manifest with `kiln init {}`",
+                    path.display()
+                )));
+            }
+            Ok(path.to_path_buf())
+        }
+        Some(path) => Err(Failure::usage(format!("there is no `{}`", path.display()))
+            .hint("give a manifest, or a folder with a kiln.toml")),
+        None if Path::new(MANIFEST_NAME).is_file() => Ok(MANIFEST_NAME.into()),
+        None => {
+            let here = Path::new(DEFAULT_KERNEL).join(MANIFEST_NAME);
+            if here.is_file() {
+                Ok(here)
+            } else {
+                unpack_default()
+            }
+        }
+    }
+}
+
+fn unpack_default() -> Result<PathBuf, Failure> {
+    let dir = settings::home()?
+        .join("kernels")
+        .join(env!("CARGO_PKG_VERSION"))
+        .join("attention_cpu");
+    settings::private_dir(&dir)?;
+    for (name, text) in EMBEDDED {
+        let path = dir.join(name);
+        // Rewritten only when different: an unchanged file keeps an interrupted study resumable.
+        if fs::read_to_string(&path).is_ok_and(|found| found == *text) {
+            continue;
+        }
+        fs::write(&path, text)
+            .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))?;
+    }
+    Ok(dir.join(MANIFEST_NAME))
+}
+
+pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
+    let shown = path.display().to_string();
+    let text = fs::read_to_string(path)
+        .map_err(|e| Failure::usage(format!("cannot read `{shown}`: {e}")))?;
+    let manifest = Manifest::parse(&text).map_err(|problems| {
+        let rendered: Vec<String> = problems.iter().map(|p| p.render(&shown, &text)).collect();
+        Failure::usage(rendered.join("\n\n"))
+    })?;
+    let absolute = path
+        .canonicalize()
+        .map_err(|e| Failure::usage(format!("cannot resolve `{shown}`: {e}")))?;
+    let root = project_root(absolute.parent().unwrap_or(Path::new("/")));
+    Ok(ManifestFile {
+        path: absolute,
+        text,
+        manifest,
+        root,
+    })
+}
+
+/// The nearest folder upwards that is a project: one that has `.kiln` or `.git`.
+pub fn project_root(dir: &Path) -> PathBuf {
+    dir.ancestors()
+        .find(|a| a.join(".kiln").is_dir() || a.join(".git").exists())
+        .unwrap_or(dir)
+        .to_path_buf()
+}
+
+impl ManifestFile {
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The manifest's path as shown and stored: relative to the project.
+    pub fn name(&self) -> String {
+        let relative = self.path.strip_prefix(&self.root).unwrap_or(&self.path);
+        relative.display().to_string()
+    }
+
+    pub fn error(&self, diagnostic: &Diagnostic) -> Failure {
+        Failure::usage(diagnostic.render(&self.name(), &self.text))
+    }
+
+    /// A file or folder the manifest names, which must exist inside the project.
+    pub fn resolve(&self, named: &Spanned<String>) -> Result<PathBuf, Failure> {
+        let problem = |message: String| Diagnostic::new(message, named.span.clone());
+        let joined = self.dir().join(&named.value);
+        let found = joined.canonicalize().map_err(|e| {
+            let what = match e.kind() {
+                std::io::ErrorKind::NotFound => format!("there is no file `{}`", named.value),
+                _ => format!("cannot use `{}`: {e}", named.value),
+            };
+            let hint = format!("paths are relative to the manifest: `{}`", joined.display());
+            self.error(&problem(what).label("named here").hint(hint))
+        })?;
+        if !found.starts_with(&self.root) {
+            return Err(self.error(
+                &problem(format!("`{}` lies outside the project", named.value))
+                    .label(format!("resolves to `{}`", found.display()))
+                    .hint(format!(
+                        "the project is `{}`; copy the file into it",
+                        self.root.display()
+                    )),
+            ));
+        }
+        let text = found.to_string_lossy();
+        if text.contains(['"', '\n', '\\']) {
+            return Err(self.error(&problem(format!(
+                "the path `{text}` holds a character that C includes cannot name"
+            ))));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,116 @@
+//! The one JSON document of a study.
+
+use std::collections::BTreeMap;
+
+use kiln_core::stats::{self, Interval};
+use kiln_core::study::Study;
+use kiln_core::trial::Assignment;
+use serde_json::{Map, Value, json};
+
+use super::{cost, is_success, notes};
+
+/// Raised when a key changes its meaning; new keys may appear at any time.
+const SCHEMA_VERSION: u64 = 1;
+
+pub fn document(study: &Study, store: &str) -> Value {
+    let header = &study.header;
+    let winner = study.winner();
+    let comparison = winner.map(|w| &w.comparison);
+    let ms = |ns: f64| ns / 1e6;
+    let interval_ms = |i: Interval| json!([ms(i.low), ms(i.high)]);
+    let (baseline_ms, baseline_ci) = match comparison {
+        Some(c) => (json!(ms(c.baseline_ns)), interval_ms(c.baseline_ci_95)),
+        None => searched_baseline(study),
+    };
+    let rejected = rejected(study);
+    json!({
+        "schema_version": SCHEMA_VERSION,
+        "success": is_success(study),
+        "kernel": header.kernel,
+        "shape": shape(study),
+        "device": header.device.name,
+        "baseline_ms": baseline_ms,
+        "baseline_ci_95": baseline_ci,
+        "best_latency_ms": comparison.map(|c| ms(c.candidate_ns)),
+        "ci_95": comparison.map(|c| interval_ms(c.candidate_ci_95)),
+        "speedup": comparison.map(|c| c.speedup),
+        "speedup_ci_95": comparison.map(|c| c.speedup_ci_95),
+        "improvement_pct": comparison.map(|c| (1.0 - c.candidate_ns / c.baseline_ns) * 100.0),
+        "p_value": comparison.map(|c| c.p_value),
+        "cliffs_delta": comparison.map(|c| c.cliffs_delta),
+        "verdict": comparison.map(|c| c.verdict),
+        "best_config": winner.map(|w| config(&w.config)),
+        "candidates_found": study.ranked().len(),
+        "rejected_count": rejected.values().sum::<u64>(),
+        "rejected": rejected,
+        "trials": study.trials.len(),
+        "wall_s": study.wall_ms as f64 / 1e3,
+        "study": study.id,
+        "target_speedup": header.target_speedup,
+        "sentence": comparison.map(|c| c.sentence.clone()),
+        "samples": comparison.map(|c| json!({
+            "baseline": c.samples.baseline, "winner": c.samples.candidate,
+            "processes": winner.map_or(0, |w| w.winner_rounds_ns.len()),
+        })),
+        "best_trial": winner.map(|w| w.trial),
+        "stop": study.stop,
+        "finished": study.finished,
+        "strategy": header.strategy,
+        "seed": header.seed,
+        "cost": cost(study),
+        "space": header.space,
+        "notes": notes(study),
+        "environment": header.device.environment.iter().cloned().collect::<BTreeMap<_, _>>(),
+        "manifest": header.manifest,
+        "store": store,
+        "kiln_version": header.kiln_version,
+    })
+}
+
+/// Before confirmation only the search-time measurement of the baseline is known.
+fn searched_baseline(study: &Study) -> (Value, Value) {
+    let measurement = study
+        .baseline
+        .as_ref()
+        .and_then(|b| b.outcome.measurement());
+    match measurement {
+        None => (Value::Null, Value::Null),
+        Some(m) => {
+            let interval = stats::median_interval(&m.samples_ns, 0.95, 10_000, study.header.seed);
+            (
+                json!(stats::median(&m.samples_ns) / 1e6),
+                json!([interval.low / 1e6, interval.high / 1e6]),
+            )
+        }
+    }
+}
+
+fn shape(study: &Study) -> Value {
+    let mut shape = Map::new();
+    shape.insert("name".into(), json!(study.header.shape));
+    for (name, value) in &study.header.dimensions {
+        shape.insert(name.clone(), json!(value));
+    }
+    shape.into()
+}
+
+/// How many configs went, and why: by rule before compiling, by outcome after.
+pub fn rejected(study: &Study) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for removed in &study.header.space.removed {
+        counts.insert(removed.rule.clone(), removed.count);
+    }
+    for (reason, count) in study.outcomes() {
+        if reason != "measured" {
+            counts.insert(reason.to_string(), count);
+        }
+    }
+    counts
+}
+
+pub fn config(assignment: &Assignment) -> Value {
+    let pairs = assignment
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)));
+    pairs.collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,190 @@
+//! Progress while tuning: a status line on a terminal, plain lines elsewhere, JSON lines on demand.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kiln_core::event::Event;
+use kiln_core::study::Study;
+use kiln_core::units::human_ns;
+
+use super::cost;
+use super::terminal::{config_text, group_digits};
+use crate::engine::tune::{Observer, Options};
+use crate::printer;
+use crate::task::Task;
+
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    events: bool,
+    budget_trials: u64,
+    started: Instant,
+    /// Trials an earlier process did; they say nothing about this one's pace.
+    already: Option<u64>,
+}
+
+impl Progress {
+    pub fn new(task: &Task, options: &Options, events: bool) -> Progress {
+        let manifest = task.manifest();
+        let valid = task.space.count();
+        let trials = valid.map_or(options.trials, |v| {
+            options.trials.min(u64::try_from(v).unwrap_or(u64::MAX))
+        });
+        let bar = (printer::talks_to_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(Some(trials), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style);
+            bar.enable_steady_tick(Duration::from_millis(200));
+            bar
+        });
+        let progress = Progress {
+            bar,
+            events,
+            budget_trials: trials,
+            started: Instant::now(),
+            already: None,
+        };
+        progress.say(&format!(
+            "{}: {} of {} configs are valid; trying up to {trials} with {}, on {} ({} cores)",
+            manifest.kernel.name,
+            valid.map_or("too many to count".into(), group_digits),
+            group_digits(task.space.cartesian()),
+            options.strategy,
+            task.device.name,
+            task.device.cores
+        ));
+        progress
+    }
+
+    fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => printer::talk(text),
+        }
+    }
+
+    pub fn close(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn eta(&self, study: &Study) -> String {
+        let done = study.trials.len() as u64;
+        let fresh = done.saturating_sub(self.already.unwrap_or(0));
+        if fresh < 3 || done >= self.budget_trials {
+            return String::new();
+        }
+        let per_trial = self.started.elapsed().as_secs_f64() / fresh as f64;
+        let left = per_trial * (self.budget_trials - done) as f64;
+        format!(", about {} left", human_seconds(left))
+    }
+
+    fn state(&self, study: &Study) -> String {
+        let failed: u64 = study
+            .outcomes()
+            .iter()
+            .filter(|(reason, _)| **reason != "measured")
+            .map(|(_, count)| count)
+            .sum();
+        let failed = if failed > 0 {
+            format!(", {failed} failed")
+        } else {
+            String::new()
+        };
+        let best = match (study.best(), study.baseline_ns()) {
+            (Some((_, ns)), Some(baseline)) => {
+                format!("best {} ({:.2}x)", human_ns(ns), baseline / ns)
+            }
+            _ => "no result yet".into(),
+        };
+        let cost = cost(study).map_or(String::new(), |c| format!(", cost {c:.2}"));
+        format!("{best}{failed}{cost}{}", self.eta(study))
+    }
+}
+
+fn human_seconds(seconds: f64) -> String {
+    if seconds < 90.0 {
+        format!("{seconds:.0} s")
+    } else {
+        format!("{:.0} min", seconds / 60.0)
+    }
+}
+
+impl Observer for Progress {
+    fn event(&mut self, study: &Study, event: &Event) {
+        if self.events {
+            match serde_json::to_string(event) {
+                Ok(line) => printer::data(&line),
+                Err(e) => printer::talk(&format!("warning: an event could not be shown: {e}")),
+            }
+        }
+        match event {
+            Event::BaselineMeasured { label, outcome } => {
+                self.say(&format!("baseline {label}: {outcome}"));
+            }
+            Event::TrialFinished(trial) => {
+                let done = study.trials.len() as u64;
+                if self.already.is_none() {
+                    self.already = Some(done - 1);
+                }
+                let is_best = study
+                    .best()
+                    .is_some_and(|(best, _)| best.number == trial.number);
+                let failed = trial.outcome.measurement().is_none();
+                if let Some(bar) = &self.bar {
+                    bar.set_position(done);
+                    bar.set_message(self.state(study));
+                    if is_best || failed {
+                        self.say(&line(trial, is_best));
+                    }
+                } else {
+                    let state = if done % 10 == 0 {
+                        format!("  [{}]", self.state(study))
+                    } else {
+                        String::new()
+                    };
+                    self.say(&format!(
+                        "{done}/{}  {}{state}",
+                        self.budget_trials,
+                        line(trial, is_best)
+                    ));
+                }
+            }
+            Event::SearchFinished { stop } => {
+                self.say(&format!("search ended: {}", stop.sentence()))
+            }
+            Event::StudyStarted(_)
+            | Event::Resumed { .. }
+            | Event::Confirmed(_)
+            | Event::StudyFinished => {}
+        }
+    }
+
+    fn status(&mut self, study: &Study, text: &str) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(study.trials.len() as u64);
+                bar.set_message(format!("{text}; {}", self.state(study)));
+            }
+            None if text.starts_with("confirming") || text.starts_with("measuring") => {
+                self.say(text)
+            }
+            None => {}
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.say(text);
+    }
+}
+
+fn line(trial: &kiln_core::trial::Trial, is_best: bool) -> String {
+    let mark = if is_best { " best so far" } else { "" };
+    let outcome = kiln_core::diagnostic::printable(&trial.outcome.to_string());
+    format!(
+        "#{} {outcome}{mark}  {}",
+        trial.number,
+        config_text(&trial.config)
+    )
+}

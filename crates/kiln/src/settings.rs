@@ -1,0 +1,95 @@
+//! Every `KILN_*` variable and the directories they decide.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+
+use crate::exit::Failure;
+
+pub const HELP: &str = "\
+Environment:
+  KILN_HOME          cache and locks (default: $XDG_CACHE_HOME/kiln or ~/.cache/kiln)
+  KILN_CC            C compiler (default: $CC, then cc)
+  KILN_CACHE_BYTES   size limit of the compile cache (default: 2147483648)
+  NO_COLOR, TERM     plain output when set / when `dumb`";
+
+/// Where compiled images and locks live.
+pub fn home() -> Result<PathBuf, Failure> {
+    let path = match env::var_os("KILN_HOME").filter(|v| !v.is_empty()) {
+        Some(home) => PathBuf::from(home),
+        None => env::var_os("XDG_CACHE_HOME")
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+            .or_else(|| env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache")))
+            .map(|cache| cache.join("kiln"))
+            .ok_or_else(|| {
+                Failure::machine("no place for the cache: neither HOME nor KILN_HOME is set")
+                    .hint("set KILN_HOME to a writable folder")
+            })?,
+    };
+    private_dir(&path)?;
+    Ok(path)
+}
+
+/// Creates a folder only its owner can use. Images in it are executed later, so a folder that
+/// others own or may write to is refused.
+pub fn private_dir(path: &Path) -> Result<(), Failure> {
+    let cannot = |e: io::Error| {
+        Failure::machine(format!("cannot use the folder `{}`: {e}", path.display()))
+            .hint("free some space or set KILN_HOME to a writable folder")
+    };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(cannot)?;
+    let facts = fs::metadata(path).map_err(cannot)?;
+    if facts.uid() != nix::unistd::geteuid().as_raw() || facts.mode() & 0o022 != 0 {
+        return Err(Failure::machine(format!(
+            "the folder `{}` belongs to or is writable by others; kiln runs code from it",
+            path.display()
+        ))
+        .hint(format!(
+            "chmod go-w '{}', or choose another KILN_HOME",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// The C compiler as words; never passed through a shell.
+pub fn c_compiler() -> Vec<String> {
+    ["KILN_CC", "CC"]
+        .iter()
+        .filter_map(|name| env::var(name).ok())
+        .map(|value| value.split_whitespace().map(str::to_string).collect())
+        .find(|words: &Vec<String>| !words.is_empty())
+        .unwrap_or_else(|| vec!["cc".into()])
+}
+
+pub fn cache_limit_bytes() -> Result<u64, Failure> {
+    match env::var("KILN_CACHE_BYTES") {
+        Err(_) => Ok(2 << 30),
+        Ok(text) => text.parse().map_err(|_| {
+            Failure::usage(format!(
+                "KILN_CACHE_BYTES is `{text}`, not a number of bytes"
+            ))
+        }),
+    }
+}
+
+/// Compilers to run side by side: one per core, fewer when memory is short.
+pub fn compile_jobs() -> usize {
+    const BYTES_PER_COMPILER: u64 = 1 << 30;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let by_memory = available_memory_bytes().map_or(cores, |b| (b / BYTES_PER_COMPILER) as usize);
+    cores.min(by_memory).max(1)
+}
+
+fn available_memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,28 @@
+//! What happened, kept for good. Append-only: a finished trial never changes.
+
+use kiln_core::event::{Event, StudyHeader};
+use kiln_core::study::Study;
+
+use crate::exit::Failure;
+
+mod sqlite;
+
+pub use sqlite::SqliteStore;
+
+pub struct StudySummary {
+    pub id: u64,
+    pub header: StudyHeader,
+    pub finished: bool,
+    pub trials: u64,
+}
+
+/// Every implementation passes the conformance suite in `tests/store_conformance.rs`.
+pub trait Store {
+    /// Starts a study with its first event and returns its number.
+    fn create(&mut self, started: &Event) -> Result<u64, Failure>;
+    /// Returns only when the event is safe against the loss of this process and of power.
+    fn append(&mut self, study: u64, wall_ms: u64, event: &Event) -> Result<(), Failure>;
+    fn study(&self, id: u64) -> Result<Study, Failure>;
+    /// All studies, oldest first.
+    fn studies(&self) -> Result<Vec<StudySummary>, Failure>;
+}

@@ -1,0 +1,267 @@
+//! The store in one SQLite file under `.kiln/`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kiln_core::event::Event;
+use kiln_core::study::Study;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use super::{Store, StudySummary};
+use crate::exit::{Exit, Failure};
+
+/// Raised with every change of the tables; older files are migrated, newer ones refused.
+const SCHEMA_VERSION: i64 = 1;
+
+/// Rows are only ever added; the triggers make that a property of the file, not of our care.
+const SCHEMA: &str = "
+CREATE TABLE studies (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    created_unix_ms INTEGER NOT NULL
+) STRICT;
+CREATE TABLE events (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    study INTEGER NOT NULL REFERENCES studies (id),
+    wall_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_of_study ON events (study, sequence);
+CREATE TRIGGER events_never_change BEFORE UPDATE ON events
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER events_never_vanish BEFORE DELETE ON events
+    BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+";
+
+pub struct SqliteStore {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl SqliteStore {
+    /// Opens or creates the store of a project.
+    pub fn open(root: &Path) -> Result<SqliteStore, Failure> {
+        let dir = root.join(".kiln");
+        crate::settings::private_dir(&dir)?;
+        let ignore = dir.join(".gitignore");
+        if !ignore.exists() {
+            // Studies are local; a failure to say so to git does no harm.
+            let _ = std::fs::write(ignore, "*\n");
+        }
+        SqliteStore::open_file(&dir.join("kiln.db"))
+    }
+
+    /// Opens the store of a project only if there is one.
+    pub fn open_existing(root: &Path) -> Result<Option<SqliteStore>, Failure> {
+        if root.join(".kiln").join("kiln.db").is_file() {
+            return SqliteStore::open(root).map(Some);
+        }
+        Ok(None)
+    }
+
+    pub fn open_file(path: &Path) -> Result<SqliteStore, Failure> {
+        let failed = |e: rusqlite::Error| cannot("open", path, &e);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+        connection
+            .busy_timeout(Duration::from_secs(30))
+            .map_err(failed)?;
+        // FULL: an acknowledged event survives power loss, not only the death of this process.
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+            )
+            .map_err(failed)?;
+        let transaction = connection
+            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let version: i64 = transaction
+            .query_row("PRAGMA user_version", [], |row| row.get(0))
+            .map_err(failed)?;
+        match version {
+            0 => {
+                transaction.execute_batch(SCHEMA).map_err(failed)?;
+                transaction
+                    .pragma_update(None, "user_version", SCHEMA_VERSION)
+                    .map_err(failed)?;
+            }
+            SCHEMA_VERSION => {}
+            newer => {
+                return Err(Failure::machine(format!(
+                    "the store `{}` has format {newer}; this kiln reads up to {SCHEMA_VERSION}",
+                    path.display()
+                ))
+                .hint("use the kiln that wrote it, or a newer one"));
+            }
+        }
+        transaction.commit().map_err(failed)?;
+        Ok(SqliteStore {
+            connection,
+            path: path.to_path_buf(),
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn events(&self, study: u64) -> Result<Vec<(u64, Event)>, Failure> {
+        let failed = |e: rusqlite::Error| cannot("read", &self.path, &e);
+        let mut statement = self
+            .connection
+            .prepare("SELECT wall_ms, body FROM events WHERE study = ?1 ORDER BY sequence")
+            .map_err(failed)?;
+        let rows = statement
+            .query_map(params![study as i64], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+            })
+            .map_err(failed)?;
+        let mut events = Vec::new();
+        for row in rows {
+            let (wall_ms, body) = row.map_err(failed)?;
+            events.push((wall_ms as u64, self.decode(study, &body)?));
+        }
+        Ok(events)
+    }
+
+    fn decode(&self, study: u64, body: &str) -> Result<Event, Failure> {
+        serde_json::from_str(body).map_err(|e| {
+            Failure::machine(format!(
+                "study {study} in `{}` holds an event this kiln cannot read: {e}",
+                self.path.display()
+            ))
+            .hint("it was probably written by a newer kiln")
+        })
+    }
+}
+
+fn cannot(verb: &str, path: &Path, error: &rusqlite::Error) -> Failure {
+    let failure = Failure::machine(format!(
+        "cannot {verb} the store `{}`: {error}",
+        path.display()
+    ));
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => {
+            failure.hint("the disk is full; finished trials are kept: free space and run again")
+        }
+        Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
+            failure.hint("move the file away to start a new one; nothing else refers to it")
+        }
+        Some(rusqlite::ErrorCode::ReadOnly) => failure.hint("make the folder writable"),
+        Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            failure.hint("another process holds the store; wait for it to end")
+        }
+        _ => failure,
+    }
+}
+
+fn encode(event: &Event) -> Result<(String, String), Failure> {
+    let broken =
+        |e: serde_json::Error| Failure::new(Exit::Bug, format!("cannot encode an event: {e}"));
+    let value = serde_json::to_value(event).map_err(broken)?;
+    let kind = value["event"].as_str().unwrap_or_default().to_string();
+    Ok((kind, serde_json::to_string(&value).map_err(broken)?))
+}
+
+impl Store for SqliteStore {
+    fn create(&mut self, started: &Event) -> Result<u64, Failure> {
+        let Event::StudyStarted(header) = started else {
+            return Err(Failure::new(
+                Exit::Bug,
+                "a study must begin with its header",
+            ));
+        };
+        let (kind, body) = encode(started)?;
+        let path = self.path.clone();
+        let failed = |e: rusqlite::Error| cannot("write to", &path, &e);
+        // Both rows or neither: a study without a header could not be read back.
+        let transaction = self.connection.transaction().map_err(failed)?;
+        transaction
+            .execute(
+                "INSERT INTO studies (created_unix_ms) VALUES (?1)",
+                params![header.created_unix_ms as i64],
+            )
+            .map_err(failed)?;
+        let id = transaction.last_insert_rowid();
+        transaction
+            .execute(
+                "INSERT INTO events (study, wall_ms, kind, body) VALUES (?1, 0, ?2, ?3)",
+                params![id, kind, body],
+            )
+            .map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(id as u64)
+    }
+
+    fn append(&mut self, study: u64, wall_ms: u64, event: &Event) -> Result<(), Failure> {
+        let (kind, body) = encode(event)?;
+        self.connection
+            .execute(
+                "INSERT INTO events (study, wall_ms, kind, body) VALUES (?1, ?2, ?3, ?4)",
+                params![study as i64, wall_ms as i64, kind, body],
+            )
+            .map_err(|e| cannot("write to", &self.path, &e))?;
+        Ok(())
+    }
+
+    fn study(&self, id: u64) -> Result<Study, Failure> {
+        let exists: Option<i64> = self
+            .connection
+            .query_row(
+                "SELECT id FROM studies WHERE id = ?1",
+                params![id as i64],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(|e| cannot("read", &self.path, &e))?;
+        if exists.is_none() {
+            return Err(Failure::usage(format!(
+                "there is no study {id} in `{}`",
+                self.path.display()
+            ))
+            .hint("`kiln studies list` shows them"));
+        }
+        Study::from_events(id, self.events(id)?).map_err(|e| Failure::machine(e.to_string()))
+    }
+
+    fn studies(&self) -> Result<Vec<StudySummary>, Failure> {
+        let failed = |e: rusqlite::Error| cannot("read", &self.path, &e);
+        let mut statement = self
+            .connection
+            .prepare(
+                "SELECT s.id, e.body,
+                   (SELECT count(*) FROM events t WHERE t.study = s.id AND t.kind = 'trial_finished'),
+                   EXISTS (SELECT 1 FROM events t WHERE t.study = s.id AND t.kind = 'study_finished')
+                 FROM studies s
+                 JOIN events e ON e.sequence =
+                   (SELECT min(sequence) FROM events f WHERE f.study = s.id)
+                 ORDER BY s.id",
+            )
+            .map_err(failed)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((
+                    row.get::<_, i64>(0)?,
+                    row.get::<_, String>(1)?,
+                    row.get::<_, i64>(2)?,
+                    row.get::<_, bool>(3)?,
+                ))
+            })
+            .map_err(failed)?;
+        let mut studies = Vec::new();
+        for row in rows {
+            let (id, body, trials, finished) = row.map_err(failed)?;
+            if let Event::StudyStarted(header) = self.decode(id as u64, &body)? {
+                studies.push(StudySummary {
+                    id: id as u64,
+                    header: *header,
+                    finished,
+                    trials: trials as u64,
+                });
+            }
+        }
+        Ok(studies)
+    }
+}

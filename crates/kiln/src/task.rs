@@ -1,0 +1,670 @@
+//! A manifest made concrete on this machine: space, problems and what to compile.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_core::diagnostic::Diagnostic;
+use kiln_core::dtype::DType;
+use kiln_core::event::{RemovedBy, SpaceFacts};
+use kiln_core::expression::{BoundExpr, Expr};
+use kiln_core::manifest::{
+    Argument, ArgumentKind, BaselineKind, Fill, Manifest, Reference, Role, Shape, ShapePurpose,
+    Tolerance,
+};
+use kiln_core::numerics::{self, Expected};
+use kiln_core::protocol::{ArgumentSpec, CompileJob, DeviceInfo, Problem};
+use kiln_core::space::{RuleKind, Space};
+use kiln_core::trial::Assignment;
+use kiln_core::value::Value;
+
+use crate::cache::Recipe;
+use crate::engine::compile_pool::Build;
+use crate::exit::Failure;
+use crate::gates;
+use crate::project::ManifestFile;
+use crate::settings;
+
+/// The function every image exports.
+pub const ENTRY_SYMBOL: &str = "kiln_entry";
+const COMPILE_MEMORY_BYTES: u64 = 8 << 30;
+const REFERENCE_FLAGS: [&str; 2] = ["-O2", "-march=native"];
+
+pub struct Task {
+    pub file: ManifestFile,
+    pub space: Arc<Space>,
+    pub device: DeviceInfo,
+    pub compiler: Compiler,
+    /// Gates set to `warn`, with how many configs break each.
+    pub warnings: Vec<(String, u64)>,
+    bound: Vec<BoundArgument>,
+    threads: Option<BoundExpr>,
+    /// Constraints that name dimensions: they can fail on other shapes than the target.
+    shape_rules: Vec<(String, BoundExpr)>,
+    source: PathBuf,
+    include_dirs: Vec<String>,
+    reference: ReferenceFile,
+    baseline: Option<PathBuf>,
+}
+
+pub struct Compiler {
+    pub command: Vec<String>,
+    /// Version, and the processor where flags say `native`.
+    pub identity: String,
+}
+
+enum ReferenceFile {
+    C { path: PathBuf },
+    Arrays { pattern: String },
+    Absent,
+}
+
+enum BoundArgument {
+    Scalar(BoundExpr),
+    Buffer(Vec<BoundExpr>),
+}
+
+impl Task {
+    pub fn new(file: ManifestFile, device: DeviceInfo) -> Result<Task, Failure> {
+        let manifest = &file.manifest;
+        let (space, warnings) = gates::build_space(&file, &device)?;
+        let scope = manifest.scope();
+        let bind = |expr: &Expr| {
+            expr.bind(&scope)
+                .map_err(|e| Failure::usage(format!("in `{}`: {e}", expr.text())))
+        };
+        let bound = manifest
+            .arguments
+            .iter()
+            .map(|argument| match &argument.kind {
+                ArgumentKind::Scalar { value } => Ok(BoundArgument::Scalar(bind(value)?)),
+                ArgumentKind::Buffer { shape, .. } => Ok(BoundArgument::Buffer(
+                    shape.iter().map(bind).collect::<Result<_, _>>()?,
+                )),
+            })
+            .collect::<Result<_, Failure>>()?;
+        let threads = manifest.launch.threads.as_ref().map(bind).transpose()?;
+        let dimensions = manifest.dimension_names();
+        let shape_rules = manifest
+            .constraints
+            .iter()
+            .filter(|c| {
+                c.expr
+                    .names()
+                    .iter()
+                    .any(|n| dimensions.contains(&n.name.as_str()))
+            })
+            .map(|c| Ok((c.name.clone(), bind(&c.expr)?)))
+            .collect::<Result<_, Failure>>()?;
+        let source = file.resolve(&manifest.kernel.source)?;
+        let mut include_dirs = vec![file.dir().display().to_string()];
+        for dir in &manifest.kernel.include_dirs {
+            include_dirs.push(file.resolve(dir)?.display().to_string());
+        }
+        let reference = match &manifest.reference {
+            Some(Reference::C { source, .. }) => ReferenceFile::C {
+                path: file.resolve(source)?,
+            },
+            Some(Reference::File { path }) => ReferenceFile::Arrays {
+                pattern: path.value.clone(),
+            },
+            None => ReferenceFile::Absent,
+        };
+        let baseline = match manifest.baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::C { source, .. }) => Some(file.resolve(source)?),
+            _ => None,
+        };
+        let compiler = find_compiler(manifest)?;
+        let task = Task {
+            space: Arc::new(space),
+            device,
+            compiler,
+            warnings,
+            bound,
+            threads,
+            shape_rules,
+            source,
+            include_dirs,
+            reference,
+            baseline,
+            file,
+        };
+        task.check_arguments()?;
+        Ok(task)
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        &self.file.manifest
+    }
+
+    /// Shapes whose answers are checked, smallest first, the target last.
+    pub fn checked_shapes(&self) -> Vec<&Shape> {
+        let mut shapes: Vec<&Shape> = self
+            .manifest()
+            .shapes
+            .iter()
+            .filter(|s| s.purpose != ShapePurpose::Sweep)
+            .collect();
+        let volume = |s: &Shape| s.dimensions.iter().map(|(_, n)| *n as f64).product::<f64>();
+        shapes.sort_by(|a, b| {
+            let target = |s: &Shape| s.purpose == ShapePurpose::Target;
+            target(a)
+                .cmp(&target(b))
+                .then(volume(a).total_cmp(&volume(b)))
+        });
+        shapes
+    }
+
+    /// The constraint that keeps a config off a shape, if one does.
+    pub fn skips(&self, shape: &Shape, config: &Assignment) -> Option<&str> {
+        let values = self.values(shape, config);
+        self.shape_rules
+            .iter()
+            .find(|(_, rule)| !rule.eval(&values).is_ok_and(|v| v.is_truthy()))
+            .map(|(name, _)| name.as_str())
+    }
+
+    fn values(&self, shape: &Shape, config: &Assignment) -> Vec<Value> {
+        let tunables = config.iter().map(|(_, value)| value.clone());
+        tunables
+            .chain(shape.dimensions.iter().map(|(_, n)| Value::Int(*n)))
+            .collect()
+    }
+
+    /// The arguments of one launch.
+    pub fn problem(
+        &self,
+        shape: &Shape,
+        config: &Assignment,
+        seed: u64,
+        precision: Precision,
+    ) -> Result<Problem, Failure> {
+        let values = self.values(shape, config);
+        let mut arguments = Vec::new();
+        for (argument, bound) in self.manifest().arguments.iter().zip(&self.bound) {
+            arguments.push(self.argument_spec(argument, bound, shape, &values, precision)?);
+        }
+        Ok(Problem {
+            shape: shape.name.clone(),
+            seed,
+            arguments,
+        })
+    }
+
+    /// Cores a config's threads are kept on; 0 where the manifest does not say how many it uses.
+    pub fn cores(&self, config: &Assignment) -> usize {
+        let values = self.values(self.manifest().target(), config);
+        let threads = self.threads.as_ref().and_then(|e| e.eval(&values).ok());
+        let threads = threads.and_then(|v| v.as_f64()).unwrap_or(0.0);
+        threads.clamp(0.0, 1e6) as usize
+    }
+
+    /// A baseline in a function of its own may use any number of threads.
+    pub fn baseline_cores(&self) -> Result<usize, Failure> {
+        match self.manifest().baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::Config { .. }) => Ok(self.cores(&self.baseline_config()?)),
+            _ => Ok(0),
+        }
+    }
+
+    fn argument_spec(
+        &self,
+        argument: &Argument,
+        bound: &BoundArgument,
+        shape: &Shape,
+        values: &[Value],
+        precision: Precision,
+    ) -> Result<ArgumentSpec, Failure> {
+        let seen_as = match precision {
+            Precision::Double if argument.dtype.is_float() => DType::F64,
+            _ => argument.dtype,
+        };
+        let bad = |message: String| {
+            let label = format!("on shape `{}`", shape.name);
+            self.file
+                .error(&Diagnostic::new(message, argument.span.clone()).label(label))
+        };
+        let evaluate = |expr: &BoundExpr| {
+            expr.eval(values).map_err(|e| {
+                bad(format!(
+                    "argument `{}`: `{}`: {e}",
+                    argument.name,
+                    expr.text()
+                ))
+            })
+        };
+        match (&argument.kind, bound) {
+            (ArgumentKind::Scalar { .. }, BoundArgument::Scalar(expr)) => {
+                Ok(ArgumentSpec::Scalar {
+                    name: argument.name.clone(),
+                    dtype: seen_as,
+                    value: evaluate(expr)?,
+                })
+            }
+            (ArgumentKind::Buffer { role, fill, .. }, BoundArgument::Buffer(exprs)) => {
+                let mut extents = Vec::with_capacity(exprs.len());
+                for expr in exprs {
+                    match evaluate(expr)? {
+                        Value::Int(n) if n >= 0 => extents.push(n as u64),
+                        other => {
+                            return Err(bad(format!(
+                                "argument `{}`: extent `{}` is {other}, not a size",
+                                argument.name,
+                                expr.text()
+                            )));
+                        }
+                    }
+                }
+                Ok(ArgumentSpec::Buffer {
+                    name: argument.name.clone(),
+                    dtype: argument.dtype,
+                    extents,
+                    role: *role,
+                    fill: self.resolved_fill(fill, shape)?,
+                    seen_as,
+                })
+            }
+            _ => unreachable!("arguments were bound in the same order"),
+        }
+    }
+
+    fn resolved_fill(&self, fill: &Fill, shape: &Shape) -> Result<Fill, Failure> {
+        let Fill::File { path } = fill else {
+            return Ok(fill.clone());
+        };
+        let path = self.data_file(path, &[("{shape}", &shape.name)])?;
+        Ok(Fill::File { path })
+    }
+
+    /// A data file inside the project, with the placeholders of its pattern filled in.
+    fn data_file(&self, pattern: &str, replace: &[(&str, &str)]) -> Result<String, Failure> {
+        let mut name = pattern.to_string();
+        for (placeholder, value) in replace {
+            name = name.replace(placeholder, value);
+        }
+        let found = self.file.dir().join(&name).canonicalize().map_err(|e| {
+            Failure::usage(format!("cannot use the data file `{name}`: {e}"))
+                .hint("paths are relative to the manifest")
+        })?;
+        if !found.starts_with(&self.file.root) {
+            return Err(Failure::usage(format!(
+                "the data file `{name}` lies outside the project"
+            )));
+        }
+        Ok(found.display().to_string())
+    }
+
+    /// Outputs of a problem in order, with no expected contents yet.
+    pub fn outputs(&self, problem: &Problem) -> Vec<Expected> {
+        self.manifest()
+            .arguments
+            .iter()
+            .zip(&problem.arguments)
+            .filter(|(_, spec)| spec.is_result())
+            .map(|(argument, spec)| {
+                let ArgumentSpec::Buffer { dtype, extents, .. } = spec else {
+                    unreachable!("only buffers are results");
+                };
+                Expected {
+                    argument: argument.name.clone(),
+                    dtype: *dtype,
+                    extents: extents.clone(),
+                    tolerance: self.tolerance(argument),
+                    bytes: Vec::new(),
+                }
+            })
+            .collect()
+    }
+
+    fn tolerance(&self, argument: &Argument) -> Tolerance {
+        let own = match &argument.kind {
+            ArgumentKind::Buffer { tolerance, .. } => *tolerance,
+            ArgumentKind::Scalar { .. } => None,
+        };
+        let by_type = || {
+            let found = self
+                .manifest()
+                .tolerance
+                .iter()
+                .find(|(d, _)| *d == argument.dtype);
+            found.map(|(_, t)| *t)
+        };
+        own.or_else(by_type)
+            .unwrap_or_else(|| numerics::default_tolerance(argument.dtype))
+    }
+
+    pub fn reference_array(
+        &self,
+        shape: &Shape,
+        argument: &str,
+    ) -> Result<Option<String>, Failure> {
+        let ReferenceFile::Arrays { pattern } = &self.reference else {
+            return Ok(None);
+        };
+        let replace = [("{shape}", shape.name.as_str()), ("{argument}", argument)];
+        self.data_file(pattern, &replace).map(Some)
+    }
+
+    /// Any valid config: reference and baseline get its values where arguments name tunables.
+    pub fn any_config(&self) -> Result<Assignment, Failure> {
+        use rand::SeedableRng;
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
+        let first = match self.space.count() {
+            Some(_) => self.space.config(0),
+            None => self.space.sample(&mut rng),
+        };
+        first
+            .map(|config| self.space.assignment(&config))
+            .ok_or_else(|| Failure::usage("no config is left to try"))
+    }
+
+    pub fn candidate_build(&self, config: &Assignment) -> Build {
+        let manifest = self.manifest();
+        let unit = self.unit(
+            &self.source,
+            &manifest.kernel.entry.value,
+            Precision::Declared,
+        );
+        self.build(unit, &manifest.kernel.flags, config)
+    }
+
+    pub fn reference_build(&self) -> Option<Build> {
+        let ReferenceFile::C { path } = &self.reference else {
+            return None;
+        };
+        let Some(Reference::C { entry, flags, .. }) = &self.manifest().reference else {
+            return None;
+        };
+        let default: Vec<String> = REFERENCE_FLAGS.map(String::from).into();
+        let flags = if flags.is_empty() { &default } else { flags };
+        Some(self.build(
+            self.unit(path, entry, Precision::Double),
+            flags,
+            &Vec::new(),
+        ))
+    }
+
+    /// What to beat: its build and a name for it.
+    pub fn baseline_build(&self) -> Result<(Build, String), Failure> {
+        let manifest = self.manifest();
+        match manifest.baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::C {
+                source,
+                entry,
+                flags,
+            }) => {
+                let path = self.baseline.as_ref().expect("resolved with the task");
+                let flags = if flags.is_empty() {
+                    &manifest.kernel.flags
+                } else {
+                    flags
+                };
+                let unit = self.unit(path, entry, Precision::Declared);
+                Ok((
+                    self.build(unit, flags, &Vec::new()),
+                    format!("{}:{entry}", source.value),
+                ))
+            }
+            Some(BaselineKind::Config { values, .. }) => {
+                let config = self.in_space_order(values);
+                Ok((self.candidate_build(&config), "the given config".into()))
+            }
+            None => Err(Failure::usage(format!(
+                "`{}` has no [baseline]: a verdict needs something to beat",
+                self.file.name()
+            ))
+            .hint("add `[baseline]` with `c = \"baseline.c:function\"` or `config = { … }`")),
+        }
+    }
+
+    fn in_space_order(&self, values: &[(String, Value)]) -> Assignment {
+        let tunables = self.space.tunables().iter();
+        tunables
+            .filter_map(|t| values.iter().find(|(name, _)| *name == t.name).cloned())
+            .collect()
+    }
+
+    /// The config the baseline's arguments are made with.
+    pub fn baseline_config(&self) -> Result<Assignment, Failure> {
+        match self.manifest().baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::Config { values, .. }) => Ok(self.in_space_order(values)),
+            _ => self.any_config(),
+        }
+    }
+
+    fn build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+        let mut defines: Vec<(String, String)> = config
+            .iter()
+            .map(|(name, value)| (name.clone(), value.define()))
+            .collect();
+        defines.sort();
+        let timeout = self.manifest().measure.compile_timeout_seconds;
+        let job = CompileJob {
+            compiler: self.compiler.command.clone(),
+            unit,
+            flags: flags.to_vec(),
+            defines,
+            include_dirs: self.include_dirs.clone(),
+            output: String::new(),
+            memory_limit_bytes: COMPILE_MEMORY_BYTES,
+            cpu_limit_seconds: timeout.ceil() as u64 + 1,
+        };
+        let mut parts = vec![self.compiler.identity.clone(), job.unit.clone()];
+        parts.extend(job.compiler.iter().cloned());
+        parts.push("flags".into());
+        parts.extend(job.flags.iter().cloned());
+        parts.push("defines".into());
+        parts.extend(job.defines.iter().map(|(n, v)| format!("{n}={v}")));
+        parts.push("includes".into());
+        parts.extend(job.include_dirs.iter().cloned());
+        Build {
+            recipe: Recipe::new(parts.iter().map(String::as_str)),
+            job,
+            deadline: Duration::from_secs_f64(timeout),
+        }
+    }
+
+    /// The source and a wrapper that calls its entry with one pointer per argument, so that the C
+    /// compiler itself checks the manifest's types against the real signature.
+    fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
+        let arguments: Vec<String> = self
+            .manifest()
+            .arguments
+            .iter()
+            .enumerate()
+            .map(|(i, argument)| {
+                let dtype = match precision {
+                    Precision::Double if argument.dtype.is_float() => DType::F64,
+                    _ => argument.dtype,
+                };
+                match (&argument.kind, dtype.c_type()) {
+                    (ArgumentKind::Buffer { .. }, Some(c)) => format!("({c} *)kiln_arguments[{i}]"),
+                    (ArgumentKind::Buffer { .. }, None) => format!("kiln_arguments[{i}]"),
+                    (ArgumentKind::Scalar { .. }, Some(c)) => {
+                        format!("*({c} *)kiln_arguments[{i}]")
+                    }
+                    // Refused by `check_arguments`.
+                    (ArgumentKind::Scalar { .. }, None) => "0".into(),
+                }
+            })
+            .collect();
+        format!(
+            "#include \"{}\"\n#include <stdint.h>\n\
+             __attribute__((visibility(\"default\"))) void {ENTRY_SYMBOL}(void **kiln_arguments) {{\n    \
+             {entry}({});\n}}\n",
+            source.display(),
+            arguments.join(", ")
+        )
+    }
+
+    fn check_arguments(&self) -> Result<(), Failure> {
+        for argument in &self.manifest().arguments {
+            let scalar = matches!(argument.kind, ArgumentKind::Scalar { .. });
+            if scalar && argument.dtype.c_type().is_none() {
+                return Err(self.file.error(
+                    &Diagnostic::new(
+                        format!("a scalar of type {} cannot be passed to C", argument.dtype),
+                        argument.span.clone(),
+                    )
+                    .hint("pass it as `f32` and convert in the kernel"),
+                ));
+            }
+        }
+        // Every size must evaluate and fit on every shape before anything is compiled.
+        if self.space.count() == Some(0) {
+            return Ok(());
+        }
+        let config = self.any_config()?;
+        for shape in &self.manifest().shapes {
+            let problem = self.problem(shape, &config, 0, Precision::Declared)?;
+            let total = problem
+                .arguments
+                .iter()
+                .try_fold(0u64, |sum, a| sum.checked_add(a.bytes()?));
+            if total.is_none_or(|t| t > self.device.memory_bytes) {
+                return Err(Failure::usage(format!(
+                    "shape `{}` needs {} bytes of buffers; the device has {}",
+                    shape.name,
+                    total.map_or("more than 2^64".into(), |t| t.to_string()),
+                    self.device.memory_bytes
+                ))
+                .hint("make the shape smaller, or mark it `use = \"sweep\"`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hash of every file of the project the sources pull in with `#include "…"`.
+    pub fn sources_hash(&self) -> String {
+        let mut roots = vec![self.source.clone()];
+        roots.extend(self.baseline.clone());
+        if let ReferenceFile::C { path } = &self.reference {
+            roots.push(path.clone());
+        }
+        let mut seen = BTreeSet::new();
+        let mut hasher = blake3::Hasher::new();
+        while let Some(path) = roots.pop() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let text = fs::read(&path).unwrap_or_default();
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(&text);
+            roots.extend(self.quoted_includes(&path, &String::from_utf8_lossy(&text)));
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn quoted_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {
+        let dirs = from.parent().into_iter().map(Path::to_path_buf);
+        let dirs: Vec<PathBuf> = dirs
+            .chain(self.include_dirs.iter().map(PathBuf::from))
+            .collect();
+        text.lines()
+            .filter_map(|line| {
+                line.trim()
+                    .strip_prefix('#')?
+                    .trim()
+                    .strip_prefix("include")
+            })
+            .filter_map(|rest| rest.trim().strip_prefix('"')?.split('"').next())
+            .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
+            .collect()
+    }
+
+    pub fn space_facts(&self) -> SpaceFacts {
+        SpaceFacts {
+            cartesian: self.space.cartesian().to_string(),
+            valid: self.space.count().map(|n| n.to_string()),
+            removed: self
+                .space
+                .removals()
+                .iter()
+                .filter(|r| r.removed > 0)
+                .map(|r| RemovedBy {
+                    rule: match r.kind {
+                        RuleKind::Constraint => format!("constraint:{}", r.name),
+                        RuleKind::Gate => format!("gate:{}", r.name),
+                    },
+                    count: u64::try_from(r.removed).unwrap_or(u64::MAX),
+                })
+                .collect(),
+        }
+    }
+
+    /// Arguments whose contents are part of what is checked, by position.
+    pub fn argument_name(&self, index: usize) -> String {
+        let found = self.manifest().arguments.get(index);
+        found.map_or_else(|| format!("#{index}"), |a| a.name.clone())
+    }
+
+    /// Positions of the arguments that come back after a launch, with their roles.
+    pub fn result_arguments(&self) -> Vec<(usize, Role)> {
+        self.manifest()
+            .arguments
+            .iter()
+            .enumerate()
+            .filter_map(|(i, a)| match &a.kind {
+                ArgumentKind::Buffer { role, .. } if matches!(role, Role::Output | Role::InOut) => {
+                    Some((i, *role))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// The types the manifest declares.
+    Declared,
+    /// Every floating type is `double`: for the reference.
+    Double,
+}
+
+fn find_compiler(manifest: &Manifest) -> Result<Compiler, Failure> {
+    let command = settings::c_compiler();
+    let missing = |why: String| {
+        Failure::machine(format!("no C compiler: `{}` {why}", command.join(" ")))
+            .hint("install one (Debian: `apt install gcc`), or set KILN_CC")
+    };
+    let output = Command::new(&command[0])
+        .args(&command[1..])
+        .arg("--version")
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| missing(format!("cannot be run: {e}")))?;
+    if !output.status.success() {
+        return Err(missing(format!("fails with {}", output.status)));
+    }
+    let version = String::from_utf8_lossy(&output.stdout);
+    let version = version.lines().next().unwrap_or_default().to_string();
+    let native = manifest.kernel.flags.iter().any(|f| f.contains("native"));
+    let processor = if native {
+        processor_features()
+    } else {
+        String::new()
+    };
+    Ok(Compiler {
+        identity: format!("{version} {processor}"),
+        command,
+    })
+}
+
+/// Hash of the processor's model and features: what `native` means here.
+fn processor_features() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let relevant: Vec<&str> = text
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .filter(|l| {
+            l.starts_with("model name") || l.starts_with("flags") || l.starts_with("Features")
+        })
+        .collect();
+    blake3::hash(relevant.join("\n").as_bytes()).to_hex()[..16].to_string()
+}
