@@ -121,7 +121,7 @@ fn check_format(root: &DeTable, problems: &mut Problems) {
 fn table<'a>(root: &'a DeTable<'a>, name: &str) -> Section<'a> {
     let key = ROOT.key(name).expect("every table asked for is described");
     let spec = section::table_among(key.kinds).expect("only tables are asked for");
-    Section::of(spec, root.get(name))
+    Section::of(spec, section::find(&ROOT, root, name).map(|e| e.value))
 }
 
 /// Decodes what it can; whatever is missing or wrong has been reported.

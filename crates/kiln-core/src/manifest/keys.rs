@@ -218,19 +218,13 @@ impl Kind {
             Kind::Whole { .. } => "an integer".into(),
             Kind::Number(_) => "a number".into(),
             Kind::Scalar => "a boolean, integer, number or string".into(),
-            Kind::List { items, .. } => format!("a list, each item {}", describe(items)),
-            Kind::Table(table) => match table.keys {
-                [] => "a table".into(),
-                keys => {
-                    let names: Vec<&str> = keys.iter().map(|k| k.name).collect();
-                    format!("a table with {}", names.join(", "))
-                }
-            },
+            Kind::List { .. } => "a list".into(),
+            Kind::Table(_) => "a table".into(),
         }
     }
 }
 
-/// `a number or a table with rtol, atol`.
+/// `a number or a table`.
 pub fn describe(kinds: &[Kind]) -> String {
     let parts: Vec<String> = kinds.iter().map(Kind::describe).collect();
     parts.join(" or ")

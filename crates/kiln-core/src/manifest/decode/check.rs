@@ -5,8 +5,9 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::Problems;
-use super::section::{Item, in_order, number, whole};
+use super::section::{Item, find, in_order, number, whole};
 use crate::diagnostic::{Diagnostic, nearest};
+use crate::dtype::DType;
 use crate::manifest::keys::{Entries, Key, Kind, NameRule, Table, describe, quoted_list};
 
 /// Words a tunable, dimension or argument cannot be called.
@@ -21,7 +22,11 @@ const C_WORDS: [&str; 34] = [
 ];
 
 /// Checks the whole file.
-pub(super) fn check_root(spec: &'static Table, table: &DeTable, problems: &mut Problems) {
+pub(super) fn check_root<'a>(
+    spec: &'static Table,
+    table: &'a DeTable<'a>,
+    problems: &mut Problems,
+) {
     let file = Place {
         title: "the manifest".into(),
         path: String::new(),
@@ -38,7 +43,12 @@ struct Place {
     span: Option<Range<usize>>,
 }
 
-fn check_table(spec: &'static Table, table: &DeTable, place: &Place, problems: &mut Problems) {
+fn check_table<'a>(
+    spec: &'static Table,
+    table: &'a DeTable<'a>,
+    place: &Place,
+    problems: &mut Problems,
+) {
     for entry in in_order(table) {
         let name = entry.name();
         if let Some(key) = spec.key(name) {
@@ -66,7 +76,7 @@ fn check_table(spec: &'static Table, table: &DeTable, place: &Place, problems: &
         }
     }
     for key in spec.keys {
-        if key.required && !table.contains_key(key.name) {
+        if key.required && find(spec, table, key.name).is_none() {
             problems.push(missing_key(key, place));
         }
     }
@@ -158,7 +168,12 @@ struct Context {
     example: &'static str,
 }
 
-fn check_value(kinds: &'static [Kind], item: &Item, context: &Context, problems: &mut Problems) {
+fn check_value<'a>(
+    kinds: &'static [Kind],
+    item: &'a Item<'a>,
+    context: &Context,
+    problems: &mut Problems,
+) {
     let what = &context.what;
     let Some(kind) = kinds.iter().find(|kind| accepts(kind, item.get_ref())) else {
         let found = type_of(item.get_ref());
@@ -292,7 +307,9 @@ fn wrong_scalar(kind: &Kind, item: &Item, what: &str) -> Option<Diagnostic> {
         Kind::Word(words) => (!words.contains(&text)).then(|| {
             let problem = problem(format!("{what} cannot be `{text}`"))
                 .label(format!("expected one of {}", quoted_list(words)));
-            match nearest(text, words.iter().copied()) {
+            let foreign = DType::from_foreign_name(text).map(DType::name);
+            let meant = foreign.filter(|name| words.contains(name));
+            match meant.or_else(|| nearest(text, words.iter().copied())) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             }
