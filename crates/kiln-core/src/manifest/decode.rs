@@ -11,6 +11,8 @@ use super::keys::ROOT;
 use crate::diagnostic::{Diagnostic, printable};
 use section::Section;
 
+pub(super) use check::{is_identifier, wrong_name};
+
 mod arguments;
 mod check;
 mod expressions;

@@ -48,6 +48,8 @@ pub struct Entries {
 pub enum NameRule {
     /// A C identifier that is neither a word of C nor of the expression language.
     Identifier,
+    /// A C identifier that is no word of C; expressions do not name it.
+    Parameter,
     /// Letters, digits, `_` and `-`: safe in a path and on a command line.
     Label,
 }

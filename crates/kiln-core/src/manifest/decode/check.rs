@@ -10,15 +10,15 @@ use crate::diagnostic::{Diagnostic, nearest};
 use crate::dtype::DType;
 use crate::manifest::keys::{Entries, Key, Kind, NameRule, Table, describe, quoted_list};
 
-/// Words a tunable, dimension or argument cannot be called.
+/// Words a tunable or dimension cannot be called.
 const EXPRESSION_WORDS: [&str; 10] = [
     "and", "or", "not", "in", "if", "else", "true", "false", "True", "False",
 ];
-const C_WORDS: [&str; 34] = [
-    "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double",
-    "enum", "extern", "float", "for", "goto", "inline", "int", "long", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
-    "unsigned", "void", "volatile", "while", "defined",
+const C_WORDS: [&str; 36] = [
+    "if", "else", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do",
+    "double", "enum", "extern", "float", "for", "goto", "inline", "int", "long", "register",
+    "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+    "union", "unsigned", "void", "volatile", "while", "defined",
 ];
 
 /// Checks the whole file.
@@ -126,27 +126,33 @@ fn missing_key(key: &Key, place: &Place) -> Diagnostic {
 }
 
 fn check_name(entries: &Entries, name: &str, span: Range<usize>, problems: &mut Problems) {
-    let what = entries.what;
-    match entries.names {
-        NameRule::Label if !is_label(name) => problems.push(
-            Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                .label("expected letters, digits, `_` and `-`"),
-        ),
-        NameRule::Identifier if !is_identifier(name) => problems.push(
-            Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                .label("expected letters, digits and `_`, not starting with a digit"),
-        ),
-        NameRule::Identifier if EXPRESSION_WORDS.contains(&name) || C_WORDS.contains(&name) => {
-            problems.push(
-                Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                    .label("this word has a meaning in C or in expressions"),
-            );
-        }
-        _ => {}
+    if let Some(label) = wrong_name(entries.names, name) {
+        let article = if entries.what.starts_with('a') {
+            "an"
+        } else {
+            "a"
+        };
+        let message = format!("`{name}` cannot be the name of {article} {}", entries.what);
+        problems.push(Diagnostic::new(message, span).label(label));
     }
 }
 
-pub(super) fn is_identifier(name: &str) -> bool {
+/// What is wrong with a name the author chose.
+pub(in crate::manifest) fn wrong_name(rule: NameRule, name: &str) -> Option<&'static str> {
+    match rule {
+        NameRule::Label => (!is_label(name)).then_some("expected letters, digits, `_` and `-`"),
+        _ if !is_identifier(name) => {
+            Some("expected letters, digits and `_`, not starting with a digit")
+        }
+        _ if C_WORDS.contains(&name) => Some("this word has a meaning in C"),
+        NameRule::Identifier if EXPRESSION_WORDS.contains(&name) => {
+            Some("this word has a meaning in expressions")
+        }
+        _ => None,
+    }
+}
+
+pub(in crate::manifest) fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
         .next()
