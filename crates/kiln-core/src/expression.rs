@@ -12,9 +12,11 @@ use thiserror::Error;
 
 use crate::value::Value;
 
+mod compile;
 mod evaluate;
 mod parse;
 
+pub(crate) use compile::Predicate;
 pub use evaluate::EvalError;
 
 /// A parsed expression with its text, not yet tied to a set of names.

@@ -4,8 +4,13 @@
 pub mod diagnostic;
 pub mod dtype;
 pub mod expression;
+pub mod input;
 pub mod manifest;
+pub mod numerics;
+pub mod protocol;
 pub mod space;
 pub mod stats;
 pub mod trial;
+pub mod units;
 pub mod value;
+pub mod verdict;

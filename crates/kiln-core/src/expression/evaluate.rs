@@ -158,25 +158,38 @@ fn binary(op: BinaryOp, a: &Value, b: &Value) -> Result<Value, EvalError> {
     };
     let real = matches!(a, Value::Float(_)) || matches!(b, Value::Float(_));
     if real || op == BinaryOp::Divide {
-        let (x, y) = (float(a, name)?, float(b, name)?);
-        let by_zero = matches!(
-            op,
-            BinaryOp::Divide | BinaryOp::FloorDivide | BinaryOp::Remainder
-        ) && y == 0.0;
-        if by_zero {
-            return Err(EvalError::DivisionByZero);
-        }
-        return Ok(Value::Float(match op {
-            BinaryOp::Add => x + y,
-            BinaryOp::Subtract => x - y,
-            BinaryOp::Multiply => x * y,
-            BinaryOp::Divide => x / y,
-            BinaryOp::FloorDivide => (x / y).floor(),
-            BinaryOp::Remainder => x - y * (x / y).floor(),
-            BinaryOp::Power => x.powf(y),
-        }));
+        return real_binary(op, float(a, name)?, float(b, name)?).map(Value::Float);
     }
     let (x, y) = (integer(a, name)?, integer(b, name)?);
+    if op == BinaryOp::Power && y < 0 {
+        return Ok(Value::Float((x as f64).powf(y as f64)));
+    }
+    integer_binary(op, x, y).map(Value::Int)
+}
+
+#[inline]
+pub(super) fn real_binary(op: BinaryOp, x: f64, y: f64) -> Result<f64, EvalError> {
+    let by_zero = matches!(
+        op,
+        BinaryOp::Divide | BinaryOp::FloorDivide | BinaryOp::Remainder
+    ) && y == 0.0;
+    if by_zero {
+        return Err(EvalError::DivisionByZero);
+    }
+    Ok(match op {
+        BinaryOp::Add => x + y,
+        BinaryOp::Subtract => x - y,
+        BinaryOp::Multiply => x * y,
+        BinaryOp::Divide => x / y,
+        BinaryOp::FloorDivide => (x / y).floor(),
+        BinaryOp::Remainder => x - y * (x / y).floor(),
+        BinaryOp::Power => x.powf(y),
+    })
+}
+
+/// Integers in, integer out: neither for `/` nor for a power with a negative exponent.
+#[inline]
+pub(super) fn integer_binary(op: BinaryOp, x: i64, y: i64) -> Result<i64, EvalError> {
     let result = match op {
         BinaryOp::Add => x.checked_add(y),
         BinaryOp::Subtract => x.checked_sub(y),
@@ -192,11 +205,10 @@ fn binary(op: BinaryOp, a: &Value, b: &Value) -> Result<Value, EvalError> {
                 r
             }
         }),
-        BinaryOp::Power if y < 0 => return Ok(Value::Float((x as f64).powf(y as f64))),
         BinaryOp::Power => u32::try_from(y).ok().and_then(|y| x.checked_pow(y)),
-        BinaryOp::Divide => unreachable!("real division returned above"),
+        BinaryOp::Divide => unreachable!("`/` is always real"),
     };
-    result.map(Value::Int).ok_or(EvalError::Overflow)
+    result.ok_or(EvalError::Overflow)
 }
 
 fn floor_div(x: i64, y: i64) -> Option<i64> {
@@ -231,26 +243,43 @@ fn call(
         .iter()
         .map(|a| eval(a, values))
         .collect::<Result<Vec<_>, _>>()?;
-    let whole = |x: f64| {
-        if x.is_finite() && x.abs() < 9.2e18 {
-            Ok(Value::Int(x as i64))
-        } else {
-            Err(EvalError::Overflow)
-        }
-    };
     let first = &evaluated[0];
-    let checked = |result: Option<i64>| result.map(Value::Int).ok_or(EvalError::Overflow);
     match function {
         Function::Min | Function::Max => unreachable!("handled above"),
         Function::Abs => match first {
             Value::Float(x) => Ok(Value::Float(x.abs())),
-            other => checked(integer(other, "`abs`")?.checked_abs()),
+            other => integer(other, "`abs`")?
+                .checked_abs()
+                .map(Value::Int)
+                .ok_or(EvalError::Overflow),
         },
+        Function::CeilDiv | Function::AlignUp | Function::Gcd | Function::Lcm => {
+            let name = match function {
+                Function::CeilDiv => "`ceil_div`",
+                Function::AlignUp => "`align_up`",
+                Function::Gcd => "`gcd`",
+                _ => "`lcm`",
+            };
+            let (x, y) = (integer(first, name)?, integer(&evaluated[1], name)?);
+            integer_call(function, x, y).map(Value::Int)
+        }
+        Function::IsPow2 => Ok(Value::Bool(is_pow2(integer(first, "`is_pow2`")?))),
+        Function::Log2 => Ok(Value::Float(float(first, "`log2`")?.log2())),
+        Function::Sqrt => Ok(Value::Float(float(first, "`sqrt`")?.sqrt())),
+        Function::Floor => whole(function, float(first, "`floor`")?).map(Value::Int),
+        Function::Ceil => whole(function, float(first, "`ceil`")?).map(Value::Int),
+        Function::Round => whole(function, float(first, "`round`")?).map(Value::Int),
+        Function::Int => match first {
+            Value::Int(i) => Ok(Value::Int(*i)),
+            other => whole(function, float(other, "`int`")?).map(Value::Int),
+        },
+    }
+}
+
+/// The functions of two integers.
+pub(super) fn integer_call(function: Function, x: i64, y: i64) -> Result<i64, EvalError> {
+    let result = match function {
         Function::CeilDiv | Function::AlignUp => {
-            let (x, y) = (
-                integer(first, "`ceil_div`")?,
-                integer(&evaluated[1], "`ceil_div`")?,
-            );
             if y == 0 {
                 return Err(EvalError::DivisionByZero);
             }
@@ -259,39 +288,42 @@ fn call(
                 .and_then(|n| floor_div(n, y))
                 .and_then(i64::checked_neg);
             if function == Function::CeilDiv {
-                checked(quotient)
+                quotient
             } else {
-                checked(quotient.and_then(|q| q.checked_mul(y)))
+                quotient.and_then(|q| q.checked_mul(y))
             }
         }
         Function::Gcd | Function::Lcm => {
-            let (x, y) = (
-                integer(first, "`gcd`")?.unsigned_abs(),
-                integer(&evaluated[1], "`gcd`")?.unsigned_abs(),
-            );
+            let (x, y) = (x.unsigned_abs(), y.unsigned_abs());
             let divisor = gcd(x, y);
-            let result = if function == Function::Gcd {
-                Some(divisor)
-            } else if divisor == 0 {
-                Some(0)
-            } else {
-                (x / divisor).checked_mul(y)
+            let result = match function {
+                Function::Gcd => Some(divisor),
+                // Only `lcm(0, 0)` has no divisor; it is 0.
+                _ => x.checked_div(divisor).unwrap_or(0).checked_mul(y),
             };
-            checked(result.and_then(|r| i64::try_from(r).ok()))
+            result.and_then(|r| i64::try_from(r).ok())
         }
-        Function::IsPow2 => {
-            let x = integer(first, "`is_pow2`")?;
-            Ok(Value::Bool(x > 0 && x & (x - 1) == 0))
-        }
-        Function::Log2 => Ok(Value::Float(float(first, "`log2`")?.log2())),
-        Function::Sqrt => Ok(Value::Float(float(first, "`sqrt`")?.sqrt())),
-        Function::Floor => whole(float(first, "`floor`")?.floor()),
-        Function::Ceil => whole(float(first, "`ceil`")?.ceil()),
-        Function::Round => whole(float(first, "`round`")?.round()),
-        Function::Int => match first {
-            Value::Int(i) => Ok(Value::Int(*i)),
-            other => whole(float(other, "`int`")?.trunc()),
-        },
+        other => unreachable!("`{other:?}` is not a function of two integers"),
+    };
+    result.ok_or(EvalError::Overflow)
+}
+
+pub(super) fn is_pow2(x: i64) -> bool {
+    x > 0 && x & (x - 1) == 0
+}
+
+/// The functions from a number to an integer.
+pub(super) fn whole(function: Function, x: f64) -> Result<i64, EvalError> {
+    let x = match function {
+        Function::Floor => x.floor(),
+        Function::Ceil => x.ceil(),
+        Function::Round => x.round(),
+        _ => x.trunc(),
+    };
+    if x.is_finite() && x.abs() < 9.2e18 {
+        Ok(x as i64)
+    } else {
+        Err(EvalError::Overflow)
     }
 }
 

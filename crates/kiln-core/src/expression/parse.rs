@@ -37,6 +37,9 @@ pub(super) fn parse(text: &str) -> Result<Node<NameRef>, ExprError> {
     }
 }
 
+/// Two operands joined by an operator; `None` when the symbol is not one of this level.
+type Join = fn(&str, Node<NameRef>, Node<NameRef>) -> Option<Node<NameRef>>;
+
 #[derive(Clone, Debug)]
 struct Token {
     kind: TokenKind,
@@ -232,7 +235,7 @@ impl Parser {
         &mut self,
         depth: usize,
         operand: fn(&mut Self, usize) -> Result<Node<NameRef>, ExprError>,
-        join: fn(&str, Node<NameRef>, Node<NameRef>) -> Option<Node<NameRef>>,
+        join: Join,
         symbols: &[&str],
     ) -> Result<Node<NameRef>, ExprError> {
         let mut left = operand(self, depth)?;

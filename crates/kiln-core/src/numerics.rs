@@ -1,0 +1,436 @@
+//! Is an output right? Every element is compared, against values of higher precision.
+
+use crate::dtype::DType;
+use crate::manifest::{Nonfinite, Tolerance};
+use crate::trial::{NumericFault, WorstElement};
+
+/// A whole output may not be off by more than this in the Euclidean norm, whatever its elements
+/// are allowed singly, unless its tolerance says more.
+const WHOLE_OUTPUT_RTOL: f64 = 0.01;
+
+/// Used where the manifest says nothing. Each is several rounding steps of the type, relative to
+/// the output's scale, and well below the next lower precision.
+pub fn default_tolerance(dtype: DType) -> Tolerance {
+    let rtol = match dtype {
+        DType::F64 => 1e-9,
+        DType::F32 => 1e-4,
+        DType::F16 => 5e-3,
+        DType::Bf16 => 2e-2,
+        _ => 0.0,
+    };
+    Tolerance { rtol, atol: None }
+}
+
+/// One output as the task describes it, with its expected contents.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    pub argument: String,
+    /// Type of the candidate's elements.
+    pub dtype: DType,
+    pub extents: Vec<u64>,
+    pub tolerance: Tolerance,
+    /// `f64` for floating types, `dtype` itself for integers.
+    pub bytes: Vec<u8>,
+}
+
+/// The reference's own values are not usable as an answer.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BadReference {
+    #[error("the reference's output `{argument}` is {value} at {index:?}")]
+    Nonfinite {
+        argument: String,
+        index: Vec<u64>,
+        value: f64,
+    },
+    #[error(
+        "the reference's output `{argument}` is zero within tolerance everywhere: any kernel that \
+         writes zeros would pass"
+    )]
+    AllZero { argument: String },
+    #[error("the reference's output `{argument}` has {got} bytes, {wanted} were expected")]
+    WrongSize {
+        argument: String,
+        got: usize,
+        wanted: usize,
+    },
+}
+
+impl Expected {
+    fn elements(&self) -> usize {
+        self.extents.iter().product::<u64>() as usize
+    }
+
+    fn expected_type(&self) -> DType {
+        if self.dtype.is_float() {
+            DType::F64
+        } else {
+            self.dtype
+        }
+    }
+
+    fn value(&self, element: usize) -> f64 {
+        let dtype = self.expected_type();
+        dtype.read_f64(&self.bytes[element * dtype.size_bytes()..])
+    }
+
+    /// Root mean square of the finite expected values: the scale errors are judged by.
+    fn scale(&self) -> f64 {
+        let (mut sum, mut count) = (0.0, 0u64);
+        for value in (0..self.elements()).map(|i| self.value(i)) {
+            if value.is_finite() {
+                sum += value * value;
+                count += 1;
+            }
+        }
+        (sum / count.max(1) as f64).sqrt()
+    }
+
+    /// Refuses expected values no candidate could honestly be judged by.
+    pub fn validate(&self, nonfinite: Nonfinite) -> Result<(), BadReference> {
+        let wanted = self.elements() * self.expected_type().size_bytes();
+        if self.bytes.len() != wanted {
+            return Err(BadReference::WrongSize {
+                argument: self.argument.clone(),
+                got: self.bytes.len(),
+                wanted,
+            });
+        }
+        let atol = self.tolerance.atol.unwrap_or(0.0);
+        let mut all_zero = true;
+        for element in 0..self.elements() {
+            let value = self.value(element);
+            if !value.is_finite() && nonfinite == Nonfinite::Reject {
+                return Err(BadReference::Nonfinite {
+                    argument: self.argument.clone(),
+                    index: self.index(element),
+                    value,
+                });
+            }
+            all_zero &= value.abs() <= atol;
+        }
+        if all_zero {
+            return Err(BadReference::AllZero {
+                argument: self.argument.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    fn index(&self, element: usize) -> Vec<u64> {
+        let mut rest = element as u64;
+        let mut index: Vec<u64> = self
+            .extents
+            .iter()
+            .rev()
+            .map(|extent| {
+                let position = rest % extent.max(&1);
+                rest /= extent.max(&1);
+                position
+            })
+            .collect();
+        index.reverse();
+        index
+    }
+
+    /// Compares all elements. `Ok` is the largest error relative to what was allowed (at most 1).
+    /// `poison` is what the buffer held before the launch.
+    pub fn compare(&self, got: &[u8], poison: &[u8]) -> Result<f64, NumericFault> {
+        let size = self.dtype.size_bytes();
+        let elements = self.elements();
+        let atol = self
+            .tolerance
+            .atol
+            .unwrap_or_else(|| self.tolerance.rtol * self.scale());
+        let mut tally = Tally::default();
+        for element in 0..elements {
+            let range = element * size..(element + 1) * size;
+            let Some(bytes) = got.get(range.clone()) else {
+                // A short answer counts as unwritten elements, never as a pass.
+                tally.wrong += 1;
+                tally.unwritten += 1;
+                tally.note(element, f64::INFINITY, f64::NAN, self.value(element), 0.0);
+                continue;
+            };
+            let judged = if self.dtype.is_float() {
+                self.judge_float(element, bytes, atol)
+            } else {
+                self.judge_integer(element, bytes)
+            };
+            tally.difference += judged.difference * judged.difference;
+            tally.norm += judged.norm * judged.norm;
+            if judged.ratio <= 1.0 {
+                tally.ratio = tally.ratio.max(judged.ratio);
+                continue;
+            }
+            tally.wrong += 1;
+            tally.nonfinite += u64::from(judged.nonfinite);
+            tally.unwritten += u64::from(poison.get(range) == Some(bytes));
+            tally.note(
+                element,
+                judged.ratio,
+                judged.got,
+                judged.expected,
+                judged.allowed,
+            );
+        }
+        self.conclude(elements, tally)
+    }
+
+    fn judge_float(&self, element: usize, bytes: &[u8], atol: f64) -> Judged {
+        let got = self.dtype.read_f64(bytes);
+        let expected = self.value(element);
+        let allowed = atol + self.tolerance.rtol * expected.abs();
+        let same_nonfinite =
+            !expected.is_finite() && (got == expected || (got.is_nan() && expected.is_nan()));
+        if same_nonfinite {
+            return Judged::default();
+        }
+        if !got.is_finite() || !expected.is_finite() {
+            return Judged {
+                ratio: f64::INFINITY,
+                got,
+                expected,
+                allowed,
+                nonfinite: !got.is_finite(),
+                ..Judged::default()
+            };
+        }
+        let difference = (got - expected).abs();
+        Judged {
+            // An exact match is right even where nothing is allowed.
+            ratio: if difference == 0.0 {
+                0.0
+            } else {
+                difference / allowed
+            },
+            got,
+            expected,
+            allowed,
+            difference,
+            norm: expected.abs(),
+            nonfinite: false,
+        }
+    }
+
+    fn judge_integer(&self, element: usize, bytes: &[u8]) -> Judged {
+        let size = self.dtype.size_bytes();
+        let read = |bytes: &[u8]| {
+            self.dtype
+                .read_i128(bytes)
+                .expect("only integers are judged here")
+        };
+        let got = read(bytes);
+        let expected = read(&self.bytes[element * size..]);
+        let difference = (got - expected).unsigned_abs() as f64;
+        let allowed = self.tolerance.atol.unwrap_or(0.0)
+            + self.tolerance.rtol * (expected.unsigned_abs() as f64);
+        Judged {
+            ratio: if difference == 0.0 {
+                0.0
+            } else {
+                difference / allowed
+            },
+            got: got as f64,
+            expected: expected as f64,
+            allowed,
+            difference,
+            norm: expected.unsigned_abs() as f64,
+            nonfinite: false,
+        }
+    }
+
+    fn conclude(&self, elements: usize, tally: Tally) -> Result<f64, NumericFault> {
+        let relative = (tally.norm > 0.0).then(|| (tally.difference / tally.norm).sqrt());
+        let whole_limit = WHOLE_OUTPUT_RTOL.max(self.tolerance.rtol);
+        let whole_ratio = relative.map_or(0.0, |r| r / whole_limit);
+        if tally.wrong == 0 && whole_ratio <= 1.0 {
+            return Ok(tally.ratio.max(whole_ratio));
+        }
+        let worst = tally.worst.unwrap_or(Worst {
+            element: 0,
+            ratio: whole_ratio,
+            got: f64::NAN,
+            expected: self.value(0),
+            allowed: 0.0,
+        });
+        Err(NumericFault {
+            argument: self.argument.clone(),
+            elements: elements as u64,
+            wrong: tally.wrong,
+            unwritten: tally.unwritten,
+            nonfinite: tally.nonfinite,
+            worst: WorstElement {
+                index: self.index(worst.element),
+                got: short(worst.got),
+                expected: short(worst.expected),
+                allowed: short(worst.allowed),
+            },
+            relative_error: relative.filter(|r| r.is_finite()),
+        })
+    }
+}
+
+#[derive(Default)]
+struct Judged {
+    /// Error relative to what is allowed; above 1 is wrong.
+    ratio: f64,
+    got: f64,
+    expected: f64,
+    allowed: f64,
+    difference: f64,
+    norm: f64,
+    nonfinite: bool,
+}
+
+struct Worst {
+    element: usize,
+    ratio: f64,
+    got: f64,
+    expected: f64,
+    allowed: f64,
+}
+
+#[derive(Default)]
+struct Tally {
+    wrong: u64,
+    unwritten: u64,
+    nonfinite: u64,
+    ratio: f64,
+    difference: f64,
+    norm: f64,
+    worst: Option<Worst>,
+}
+
+impl Tally {
+    fn note(&mut self, element: usize, ratio: f64, got: f64, expected: f64, allowed: f64) {
+        if self.worst.as_ref().is_none_or(|w| ratio > w.ratio) {
+            self.worst = Some(Worst {
+                element,
+                ratio,
+                got,
+                expected,
+                allowed,
+            });
+        }
+    }
+}
+
+fn short(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
+        let text = format!("{value:.6}");
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        format!("{value:.4e}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(values: &[f64]) -> Expected {
+        Expected {
+            argument: "O".into(),
+            dtype: DType::F32,
+            extents: vec![values.len() as u64],
+            tolerance: default_tolerance(DType::F32),
+            bytes: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+        }
+    }
+
+    fn f32s(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn rounding_passes_and_the_ratio_says_how_close_it_was() {
+        let ratio = expected(&[1.0, -2.0])
+            .compare(&f32s(&[1.000_01, -2.0]), &[])
+            .unwrap();
+        assert!(ratio > 0.01 && ratio < 0.2, "{ratio}");
+    }
+
+    #[test]
+    fn one_wrong_element_in_many_fails() {
+        let mut values = vec![1.0; 10_000];
+        let task = expected(&values);
+        values[9_999] = 1.01;
+        let got: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+        let fault = task.compare(&f32s(&got), &[]).unwrap_err();
+        assert_eq!((fault.wrong, fault.worst.index), (1, vec![9_999]));
+    }
+
+    #[test]
+    fn unwritten_elements_are_counted() {
+        let task = expected(&[1.0, 2.0, 3.0]);
+        let poison = crate::input::poison(5, 12);
+        let mut got = poison.clone();
+        got[..4].copy_from_slice(&1.0f32.to_le_bytes());
+        let fault = task.compare(&got, &poison).unwrap_err();
+        assert_eq!((fault.wrong, fault.unwritten), (2, 2));
+    }
+
+    #[test]
+    fn nan_and_infinity_never_pass_for_finite_values() {
+        let task = expected(&[1.0, 2.0]);
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let fault = task.compare(&f32s(&[1.0, bad]), &[]).unwrap_err();
+            assert_eq!((fault.wrong, fault.nonfinite), (1, 1));
+        }
+    }
+
+    #[test]
+    fn expected_nonfinite_must_be_met_exactly() {
+        let task = expected(&[f64::INFINITY, f64::NAN, 1.0]);
+        assert!(task.validate(Nonfinite::Reject).is_err());
+        assert!(task.validate(Nonfinite::Match).is_ok());
+        assert!(
+            task.compare(&f32s(&[f32::INFINITY, f32::NAN, 1.0]), &[])
+                .is_ok()
+        );
+        for got in [
+            [f32::NEG_INFINITY, f32::NAN, 1.0],
+            [f32::INFINITY, 0.0, 1.0],
+            [1e38, f32::NAN, 1.0],
+        ] {
+            assert!(task.compare(&f32s(&got), &[]).is_err());
+        }
+    }
+
+    #[test]
+    fn tiny_outputs_are_judged_by_their_own_scale() {
+        let task = expected(&[1e-6, -2e-6, 1e-6]);
+        assert!(task.compare(&f32s(&[0.0, 0.0, 0.0]), &[]).is_err());
+        assert!(expected(&[0.0, 0.0]).validate(Nonfinite::Reject).is_err());
+    }
+
+    #[test]
+    fn short_answers_fail() {
+        let fault = expected(&[1.0, 2.0])
+            .compare(&f32s(&[1.0]), &[])
+            .unwrap_err();
+        assert_eq!(fault.wrong, 1);
+    }
+
+    #[test]
+    fn integers_are_exact_beyond_the_precision_of_f64() {
+        let big = (1i64 << 62) + 1;
+        let task = Expected {
+            argument: "N".into(),
+            dtype: DType::I64,
+            extents: vec![1],
+            tolerance: default_tolerance(DType::I64),
+            bytes: big.to_le_bytes().to_vec(),
+        };
+        assert!(task.compare(&big.to_le_bytes(), &[]).is_ok());
+        assert!(task.compare(&(big - 1).to_le_bytes(), &[]).is_err());
+    }
+
+    #[test]
+    fn index_of_an_element_follows_the_extents() {
+        let mut task = expected(&[0.0; 24]);
+        task.extents = vec![2, 3, 4];
+        assert_eq!(task.index(23), [1, 2, 3]);
+        assert_eq!(task.index(5), [0, 1, 1]);
+    }
+}

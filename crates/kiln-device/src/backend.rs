@@ -1,0 +1,23 @@
+//! The two traits a device family implements.
+
+use kiln_core::protocol::{Burst, CompileJob, Compiled, DeviceInfo, Problem, Refusal};
+use kiln_core::trial::CompileFailure;
+
+/// Makes images. Runs in a compile worker; needs no device.
+pub trait Toolchain {
+    fn compile(&mut self, job: &CompileJob) -> Result<Compiled, CompileFailure>;
+}
+
+/// Loads and runs images. Runs in a device worker. One method per step of the loop.
+pub trait Backend {
+    fn device(&self) -> DeviceInfo;
+    fn load(&mut self, slot: usize, image: &str, symbol: &str) -> Result<(), Refusal>;
+    fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal>;
+    /// Fills every output with bytes drawn from the seed and restores every inout buffer.
+    fn poison(&mut self, seed: u64) -> Result<(), Refusal>;
+    fn launch(&mut self, slot: usize) -> Result<(), Refusal>;
+    /// Nanoseconds of each burst.
+    fn sample(&mut self, bursts: &[Burst]) -> Result<Vec<u64>, Refusal>;
+    /// Verifies guard zones, then returns all outputs one after another.
+    fn inspect(&mut self) -> Result<Vec<u8>, Refusal>;
+}

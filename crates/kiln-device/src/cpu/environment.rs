@@ -1,0 +1,98 @@
+//! What machine this is, and where on it a kernel runs.
+
+use std::fs;
+
+use kiln_core::protocol::DeviceInfo;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+pub fn device_info() -> DeviceInfo {
+    let cores = allowed_cores().len().max(1);
+    let mut environment = Vec::new();
+    let mut note = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            environment.push((name.to_string(), value));
+        }
+    };
+    note(
+        "governor",
+        read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+    );
+    note(
+        "turbo",
+        read_line("/sys/devices/system/cpu/cpufreq/boost")
+            .map(|b| if b == "1" { "on".into() } else { "off".into() }),
+    );
+    note("load", read_line("/proc/loadavg"));
+    note("kernel", read_line("/proc/sys/kernel/osrelease"));
+    note("virtual", cpu_field("hypervisor").map(|_| "yes".into()));
+    DeviceInfo {
+        kind: "cpu".into(),
+        name: cpu_name(),
+        cores,
+        memory_bytes: memory_bytes().unwrap_or(0),
+        environment,
+    }
+}
+
+/// Keeps the process on as many cores as the kernel uses threads, so that the scheduler does not
+/// move it between samples. The highest cores are used: interrupts tend to land on the first.
+/// 0 leaves the choice to the system. Failing to pin changes noise, not results.
+pub fn pin(threads: usize) {
+    let cores = allowed_cores();
+    let wanted = if threads == 0 || threads > cores.len() {
+        cores.len()
+    } else {
+        threads
+    };
+    let mut set = CpuSet::new();
+    for core in cores.iter().rev().take(wanted) {
+        let _ = set.set(*core);
+    }
+    let _ = sched_setaffinity(Pid::from_raw(0), &set);
+}
+
+/// Cores this process was allowed when it started; later pinning must not shrink the answer.
+fn allowed_cores() -> &'static [usize] {
+    static CORES: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+    CORES.get_or_init(|| {
+        let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+        (0..CpuSet::count())
+            .filter(|core| set.is_set(*core).unwrap_or(false))
+            .collect()
+    })
+}
+
+fn read_line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_string())
+}
+
+fn cpu_name() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .and_then(|rest| rest.split_once(':'))
+        .map_or_else(
+            || std::env::consts::ARCH.to_string(),
+            |(_, name)| name.trim().to_string(),
+        )
+}
+
+fn cpu_field(flag: &str) -> Option<()> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find(|l| l.starts_with("flags"))?;
+    flags.split_whitespace().any(|f| f == flag).then_some(())
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kilobytes: u64 = text
+        .lines()
+        .find_map(|l| l.strip_prefix("MemTotal:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,97 @@
+//! Length-prefixed frames: header length (u32), payload length (u64), JSON header, raw payload.
+
+use std::io::{self, Read, Write};
+
+use kiln_core::protocol::{MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Writes one frame and flushes it.
+pub fn write_frame<H: Serialize>(
+    out: &mut impl Write,
+    header: &H,
+    payload: &[u8],
+) -> io::Result<()> {
+    let header = serde_json::to_vec(header)?;
+    let mut prefix = Vec::with_capacity(12 + header.len());
+    prefix.extend((header.len() as u32).to_le_bytes());
+    prefix.extend((payload.len() as u64).to_le_bytes());
+    prefix.extend(header);
+    out.write_all(&prefix)?;
+    out.write_all(payload)?;
+    out.flush()
+}
+
+/// Reads one frame; `None` at a clean end of the stream. A torn, oversized or unreadable frame is
+/// an error: nothing after it can be trusted.
+pub fn read_frame<H: DeserializeOwned>(input: &mut impl Read) -> io::Result<Option<(H, Vec<u8>)>> {
+    let mut prefix = [0u8; 12];
+    let mut have = 0;
+    while have < prefix.len() {
+        match input.read(&mut prefix[have..]) {
+            Ok(0) if have == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => have += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    let header_len = u32::from_le_bytes(prefix[..4].try_into().expect("four bytes"));
+    let payload_len = u64::from_le_bytes(prefix[4..].try_into().expect("eight bytes"));
+    if header_len > MAX_HEADER_BYTES || payload_len > MAX_PAYLOAD_BYTES {
+        return Err(invalid(format!(
+            "frame of {header_len} + {payload_len} bytes is over the limit"
+        )));
+    }
+    let header = read_exactly(input, u64::from(header_len))?;
+    let payload = read_exactly(input, payload_len)?;
+    let header = serde_json::from_slice(&header).map_err(|e| invalid(e.to_string()))?;
+    Ok(Some((header, payload)))
+}
+
+/// Grows as bytes arrive, so a lying length costs no memory.
+fn read_exactly(input: &mut impl Read, wanted: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(wanted).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 != wanted {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_core::protocol::Request;
+
+    #[test]
+    fn frames_round_trip() {
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, &Request::Inspect, b"abc").unwrap();
+        write_frame(&mut pipe, &Request::Check { slot: 1, poison: 2 }, b"").unwrap();
+        let mut input = pipe.as_slice();
+        let (first, payload) = read_frame::<Request>(&mut input).unwrap().unwrap();
+        assert_eq!((first, payload.as_slice()), (Request::Inspect, &b"abc"[..]));
+        let (second, _) = read_frame::<Request>(&mut input).unwrap().unwrap();
+        assert_eq!(second, Request::Check { slot: 1, poison: 2 });
+        assert!(read_frame::<Request>(&mut input).unwrap().is_none());
+    }
+
+    #[test]
+    fn every_truncation_and_every_flipped_byte_is_an_error_or_a_frame_never_a_panic() {
+        let mut pipe = Vec::new();
+        write_frame(&mut pipe, &Request::Inspect, b"payload").unwrap();
+        for cut in 1..pipe.len() {
+            assert!(read_frame::<Request>(&mut &pipe[..cut]).is_err());
+        }
+        for at in 0..pipe.len() {
+            let mut bent = pipe.clone();
+            bent[at] ^= 0xff;
+            let _ = read_frame::<Request>(&mut bent.as_slice());
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The loop inside a worker process, and how that process ties its life to the supervisor's.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use kiln_core::protocol::{DeviceInfo, PROTOCOL_VERSION, Refusal, Request, Response};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use crate::backend::{Backend, Toolchain};
+use crate::cc::Cc;
+use crate::cpu::{self, CpuBackend};
+use crate::frame::{read_frame, write_frame};
+
+/// A worker that runs candidates on the CPU. Returns when the supervisor closes the pipe.
+pub fn run_main() -> io::Result<()> {
+    let mut pipes = take_over()?;
+    cpu::install_fault_handler(pipes.output.as_raw_fd())?;
+    let mut backend = CpuBackend::new();
+    let process = std::process::id();
+    greet(&mut pipes, backend.device())?;
+    while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
+        let answer = serve(&mut backend, request, process);
+        reply(&mut pipes.output, answer)?;
+    }
+    Ok(())
+}
+
+/// A worker that compiles.
+pub fn compile_main() -> io::Result<()> {
+    let mut pipes = take_over()?;
+    greet(&mut pipes, CpuBackend::new().device())?;
+    while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
+        let response = match request {
+            Request::Compile(job) => match Cc.compile(&job) {
+                Ok(compiled) => Response::Compiled(compiled),
+                Err(failure) => Response::NotCompiled(failure),
+            },
+            other => unexpected(&other),
+        };
+        write_frame(&mut pipes.output, &response, &[])?;
+    }
+    Ok(())
+}
+
+struct Pipes {
+    input: BufReader<File>,
+    output: File,
+}
+
+fn greet(pipes: &mut Pipes, device: DeviceInfo) -> io::Result<()> {
+    let hello = Response::Hello {
+        protocol: PROTOCOL_VERSION,
+        device,
+    };
+    write_frame(&mut pipes.output, &hello, &[])
+}
+
+enum Answer {
+    Plain(Response),
+    Outputs(Vec<u8>),
+}
+
+fn reply(output: &mut impl Write, answer: Result<Answer, Refusal>) -> io::Result<()> {
+    match answer {
+        Ok(Answer::Plain(response)) => write_frame(output, &response, &[]),
+        Ok(Answer::Outputs(bytes)) => write_frame(output, &Response::Outputs, &bytes),
+        Err(refusal) => write_frame(output, &Response::Refused(refusal), &[]),
+    }
+}
+
+fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<Answer, Refusal> {
+    let done = Ok(Answer::Plain(Response::Done));
+    match request {
+        Request::Load {
+            slot,
+            image,
+            symbol,
+        } => {
+            backend.load(slot, &image, &symbol)?;
+            still_alone(process)?;
+            done
+        }
+        Request::Prepare(problem) => {
+            backend.prepare(&problem)?;
+            done
+        }
+        Request::Check { slot, poison } => {
+            backend.poison(poison)?;
+            backend.launch(slot)?;
+            still_alone(process)?;
+            backend.inspect().map(Answer::Outputs)
+        }
+        Request::Sample { bursts, poison } => {
+            backend.poison(poison)?;
+            let nanos = backend.sample(&bursts)?;
+            still_alone(process)?;
+            Ok(Answer::Plain(Response::Sampled { nanos }))
+        }
+        Request::Inspect => backend.inspect().map(Answer::Outputs),
+        other @ Request::Compile(_) => Ok(Answer::Plain(unexpected(&other))),
+    }
+}
+
+fn unexpected(request: &Request) -> Response {
+    Response::Refused(Refusal::BadTask {
+        message: format!("this worker does not serve {request:?}"),
+    })
+}
+
+/// A kernel that forked leaves two processes here: the copy ends silently, and the original
+/// reports the children, for a kernel must not leave work running beside the clock.
+fn still_alone(process: u32) -> Result<(), Refusal> {
+    if std::process::id() != process {
+        // SAFETY: _exit ends the copy at once, without running the candidate's exit handlers.
+        unsafe { libc::_exit(0) };
+    }
+    let mut count = 0;
+    loop {
+        match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::StillAlive) => {
+                count += living_children().max(1);
+                break;
+            }
+            Ok(_) => count += 1,
+            Err(_) => break,
+        }
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    Err(Refusal::LeftProcesses { count })
+}
+
+fn living_children() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+        .map(|list| list.split_whitespace().count() as u64)
+        .sum()
+}
+
+/// Moves the protocol away from the standard streams, so that nothing a candidate or compiler
+/// prints can reach it, and makes sure this process does not outlive the supervisor.
+fn take_over() -> io::Result<Pipes> {
+    let input = duplicate(0)?;
+    let output = duplicate(1)?;
+    let null = File::open("/dev/null")?;
+    redirect(null.as_raw_fd(), 0)?;
+    // What candidates print goes where their errors go: a pipe the supervisor drains and bounds.
+    redirect(2, 1)?;
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
+    let watched = input.as_raw_fd();
+    std::thread::Builder::new()
+        .name("watchdog".into())
+        .stack_size(64 << 10)
+        .spawn(move || die_with_supervisor(watched))?;
+    Ok(Pipes {
+        input: BufReader::new(File::from(input)),
+        output: File::from(output),
+    })
+}
+
+/// Waits for the supervisor's end of the request pipe to close, which the kernel does however the
+/// supervisor dies, then kills the whole process group: this process, compilers it started, and
+/// whatever a candidate forked. A hung candidate cannot hold this thread up.
+fn die_with_supervisor(request_pipe: i32) {
+    let mut polled = libc::pollfd {
+        fd: request_pipe,
+        events: 0,
+        revents: 0,
+    };
+    loop {
+        // SAFETY: one valid pollfd, count 1.
+        let ready = unsafe { libc::poll(&mut polled, 1, -1) };
+        if ready > 0 && polled.revents != 0 {
+            // SAFETY: signalling our own group has no memory effects.
+            unsafe { libc::kill(0, libc::SIGKILL) };
+        }
+    }
+}
+
+fn duplicate(descriptor: i32) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl on an open descriptor; the result is checked and owned by nobody else.
+    let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 64) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `copy` is a fresh descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn redirect(from: i32, to: i32) -> io::Result<()> {
+    // SAFETY: dup2 on two descriptor numbers; errors are checked.
+    if unsafe { libc::dup2(from, to) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
