@@ -59,6 +59,33 @@ impl DType {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
 
+    /// The type that C, CUDA or NumPy call this, on a 64-bit Unix; white space is single blanks.
+    pub fn from_foreign_name(name: &str) -> Option<DType> {
+        Some(match name {
+            "half" | "__half" | "_Float16" | "__fp16" | "float16" => DType::F16,
+            "__nv_bfloat16" | "__bf16" | "bfloat16" => DType::Bf16,
+            "float" | "float32" => DType::F32,
+            "double" | "float64" => DType::F64,
+            "char" | "signed char" | "int8_t" | "int8" => DType::I8,
+            "unsigned char" | "uint8_t" | "uint8" | "bool" | "_Bool" => DType::U8,
+            "short" | "short int" | "signed short" | "int16_t" | "int16" => DType::I16,
+            "unsigned short" | "unsigned short int" | "uint16_t" | "uint16" => DType::U16,
+            "int" | "signed" | "signed int" | "int32_t" | "int32" => DType::I32,
+            "unsigned" | "unsigned int" | "uint" | "uint32_t" | "uint32" => DType::U32,
+            "long" | "long int" | "long long" | "long long int" | "signed long" | "int64_t"
+            | "int64" | "ssize_t" | "ptrdiff_t" | "intptr_t" => DType::I64,
+            "unsigned long"
+            | "unsigned long int"
+            | "unsigned long long"
+            | "unsigned long long int"
+            | "uint64_t"
+            | "uint64"
+            | "size_t"
+            | "uintptr_t" => DType::U64,
+            _ => return None,
+        })
+    }
+
     pub fn size_bytes(self) -> usize {
         match self {
             DType::I8 | DType::U8 => 1,

@@ -5,7 +5,12 @@
 //! a manifest are not opened here.
 
 mod decode;
+mod init;
 pub mod keys;
+mod schema;
+
+pub use init::{InitError, first_manifest};
+pub use schema::json_schema;
 
 use std::ops::Range;
 

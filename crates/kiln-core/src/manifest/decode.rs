@@ -11,6 +11,8 @@ use super::keys::ROOT;
 use crate::diagnostic::{Diagnostic, printable};
 use section::Section;
 
+pub(super) use check::{is_identifier, wrong_name};
+
 mod arguments;
 mod check;
 mod expressions;
@@ -121,7 +123,7 @@ fn check_format(root: &DeTable, problems: &mut Problems) {
 fn table<'a>(root: &'a DeTable<'a>, name: &str) -> Section<'a> {
     let key = ROOT.key(name).expect("every table asked for is described");
     let spec = section::table_among(key.kinds).expect("only tables are asked for");
-    Section::of(spec, root.get(name))
+    Section::of(spec, section::find(&ROOT, root, name).map(|e| e.value))
 }
 
 /// Decodes what it can; whatever is missing or wrong has been reported.

@@ -48,6 +48,8 @@ pub struct Entries {
 pub enum NameRule {
     /// A C identifier that is neither a word of C nor of the expression language.
     Identifier,
+    /// A C identifier that is no word of C; expressions do not name it.
+    Parameter,
     /// Letters, digits, `_` and `-`: safe in a path and on a command line.
     Label,
 }
@@ -218,19 +220,13 @@ impl Kind {
             Kind::Whole { .. } => "an integer".into(),
             Kind::Number(_) => "a number".into(),
             Kind::Scalar => "a boolean, integer, number or string".into(),
-            Kind::List { items, .. } => format!("a list, each item {}", describe(items)),
-            Kind::Table(table) => match table.keys {
-                [] => "a table".into(),
-                keys => {
-                    let names: Vec<&str> = keys.iter().map(|k| k.name).collect();
-                    format!("a table with {}", names.join(", "))
-                }
-            },
+            Kind::List { .. } => "a list".into(),
+            Kind::Table(_) => "a table".into(),
         }
     }
 }
 
-/// `a number or a table with rtol, atol`.
+/// `a number or a table`.
 pub fn describe(kinds: &[Kind]) -> String {
     let parts: Vec<String> = kinds.iter().map(Kind::describe).collect();
     parts.join(" or ")

@@ -2,6 +2,7 @@
 
 use super::*;
 
+mod docs;
 mod fuzz;
 mod mistakes;
 

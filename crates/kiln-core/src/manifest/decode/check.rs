@@ -5,23 +5,28 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::Problems;
-use super::section::{Item, in_order, number, whole};
+use super::section::{Item, find, in_order, number, whole};
 use crate::diagnostic::{Diagnostic, nearest};
+use crate::dtype::DType;
 use crate::manifest::keys::{Entries, Key, Kind, NameRule, Table, describe, quoted_list};
 
-/// Words a tunable, dimension or argument cannot be called.
+/// Words a tunable or dimension cannot be called.
 const EXPRESSION_WORDS: [&str; 10] = [
     "and", "or", "not", "in", "if", "else", "true", "false", "True", "False",
 ];
-const C_WORDS: [&str; 34] = [
-    "auto", "bool", "break", "case", "char", "const", "continue", "default", "do", "double",
-    "enum", "extern", "float", "for", "goto", "inline", "int", "long", "register", "restrict",
-    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
-    "unsigned", "void", "volatile", "while", "defined",
+const C_WORDS: [&str; 36] = [
+    "if", "else", "auto", "bool", "break", "case", "char", "const", "continue", "default", "do",
+    "double", "enum", "extern", "float", "for", "goto", "inline", "int", "long", "register",
+    "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef",
+    "union", "unsigned", "void", "volatile", "while", "defined",
 ];
 
 /// Checks the whole file.
-pub(super) fn check_root(spec: &'static Table, table: &DeTable, problems: &mut Problems) {
+pub(super) fn check_root<'a>(
+    spec: &'static Table,
+    table: &'a DeTable<'a>,
+    problems: &mut Problems,
+) {
     let file = Place {
         title: "the manifest".into(),
         path: String::new(),
@@ -38,7 +43,12 @@ struct Place {
     span: Option<Range<usize>>,
 }
 
-fn check_table(spec: &'static Table, table: &DeTable, place: &Place, problems: &mut Problems) {
+fn check_table<'a>(
+    spec: &'static Table,
+    table: &'a DeTable<'a>,
+    place: &Place,
+    problems: &mut Problems,
+) {
     for entry in in_order(table) {
         let name = entry.name();
         if let Some(key) = spec.key(name) {
@@ -66,7 +76,7 @@ fn check_table(spec: &'static Table, table: &DeTable, place: &Place, problems: &
         }
     }
     for key in spec.keys {
-        if key.required && !table.contains_key(key.name) {
+        if key.required && find(spec, table, key.name).is_none() {
             problems.push(missing_key(key, place));
         }
     }
@@ -116,27 +126,33 @@ fn missing_key(key: &Key, place: &Place) -> Diagnostic {
 }
 
 fn check_name(entries: &Entries, name: &str, span: Range<usize>, problems: &mut Problems) {
-    let what = entries.what;
-    match entries.names {
-        NameRule::Label if !is_label(name) => problems.push(
-            Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                .label("expected letters, digits, `_` and `-`"),
-        ),
-        NameRule::Identifier if !is_identifier(name) => problems.push(
-            Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                .label("expected letters, digits and `_`, not starting with a digit"),
-        ),
-        NameRule::Identifier if EXPRESSION_WORDS.contains(&name) || C_WORDS.contains(&name) => {
-            problems.push(
-                Diagnostic::new(format!("`{name}` cannot be the name of a {what}"), span)
-                    .label("this word has a meaning in C or in expressions"),
-            );
-        }
-        _ => {}
+    if let Some(label) = wrong_name(entries.names, name) {
+        let article = if entries.what.starts_with('a') {
+            "an"
+        } else {
+            "a"
+        };
+        let message = format!("`{name}` cannot be the name of {article} {}", entries.what);
+        problems.push(Diagnostic::new(message, span).label(label));
     }
 }
 
-pub(super) fn is_identifier(name: &str) -> bool {
+/// What is wrong with a name the author chose.
+pub(in crate::manifest) fn wrong_name(rule: NameRule, name: &str) -> Option<&'static str> {
+    match rule {
+        NameRule::Label => (!is_label(name)).then_some("expected letters, digits, `_` and `-`"),
+        _ if !is_identifier(name) => {
+            Some("expected letters, digits and `_`, not starting with a digit")
+        }
+        _ if C_WORDS.contains(&name) => Some("this word has a meaning in C"),
+        NameRule::Identifier if EXPRESSION_WORDS.contains(&name) => {
+            Some("this word has a meaning in expressions")
+        }
+        _ => None,
+    }
+}
+
+pub(in crate::manifest) fn is_identifier(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
         .next()
@@ -158,7 +174,12 @@ struct Context {
     example: &'static str,
 }
 
-fn check_value(kinds: &'static [Kind], item: &Item, context: &Context, problems: &mut Problems) {
+fn check_value<'a>(
+    kinds: &'static [Kind],
+    item: &'a Item<'a>,
+    context: &Context,
+    problems: &mut Problems,
+) {
     let what = &context.what;
     let Some(kind) = kinds.iter().find(|kind| accepts(kind, item.get_ref())) else {
         let found = type_of(item.get_ref());
@@ -292,7 +313,9 @@ fn wrong_scalar(kind: &Kind, item: &Item, what: &str) -> Option<Diagnostic> {
         Kind::Word(words) => (!words.contains(&text)).then(|| {
             let problem = problem(format!("{what} cannot be `{text}`"))
                 .label(format!("expected one of {}", quoted_list(words)));
-            match nearest(text, words.iter().copied()) {
+            let foreign = DType::from_foreign_name(text).map(DType::name);
+            let meant = foreign.filter(|name| words.contains(name));
+            match meant.or_else(|| nearest(text, words.iter().copied())) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             }

@@ -261,6 +261,7 @@ pub(super) fn baseline(
 
 fn config(section: &Section, tunables: &[Tunable], problems: &mut Problems) -> BaselineKind {
     let entries = section.entries();
+    let mut misspelt = Vec::new();
     for entry in &entries {
         if tunables.iter().any(|t| t.name == entry.name()) {
             continue;
@@ -271,6 +272,7 @@ fn config(section: &Section, tunables: &[Tunable], problems: &mut Problems) -> B
         )
         .label("not in `[tunables]`");
         let near = nearest(entry.name(), tunables.iter().map(|t| t.name.as_str()));
+        misspelt.extend(near);
         problems.push(match near {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
             None => problem,
@@ -280,7 +282,9 @@ fn config(section: &Section, tunables: &[Tunable], problems: &mut Problems) -> B
     let mut missing = Vec::new();
     for tunable in tunables {
         let Some(entry) = entries.iter().find(|e| e.name() == tunable.name) else {
-            missing.push(tunable);
+            if !misspelt.contains(&tunable.name.as_str()) {
+                missing.push(tunable);
+            }
             continue;
         };
         let Some(value) = scalar(entry.value) else {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use toml::Spanned as Placed;
 use toml::de::{DeTable, DeValue};
 
+use crate::diagnostic::nearest;
 use crate::manifest::Spanned;
 use crate::manifest::keys::{Key, Kind, Table};
 use crate::value::Value;
@@ -46,6 +47,29 @@ pub(super) fn in_order<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     entries
 }
 
+/// The entry called `name`, or the one that was most likely meant to be: a misspelt key is reported
+/// as such, and its value still used, so that one typo is one message.
+pub(super) fn find<'a>(
+    spec: &'static Table,
+    table: &'a DeTable<'a>,
+    name: &str,
+) -> Option<Entry<'a>> {
+    if let Some((key, value)) = table.get_key_value(name) {
+        return Some(Entry { key, value });
+    }
+    if spec.entries.is_some() {
+        return None;
+    }
+    let is_meant = |written: &str| {
+        spec.key(written).is_none()
+            && nearest(written, spec.keys.iter().map(|k| k.name)) == Some(name)
+    };
+    table
+        .iter()
+        .map(|(key, value)| Entry { key, value })
+        .find(|entry| is_meant(entry.name()))
+}
+
 impl<'a> Section<'a> {
     pub fn of(spec: &'static Table, item: Option<&'a Item<'a>>) -> Section<'a> {
         Section {
@@ -68,7 +92,7 @@ impl<'a> Section<'a> {
 
     pub fn get(&self, key: &str) -> Option<&'a Item<'a>> {
         debug_assert!(self.spec.key(key).is_some(), "`{key}` is described in keys");
-        self.table?.get(key)
+        Some(find(self.spec, self.table?, key)?.value)
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -92,8 +116,8 @@ impl<'a> Section<'a> {
     /// Where `key` is written, or the whole table.
     pub fn place(&self, key: &str) -> Range<usize> {
         self.table
-            .and_then(|t| t.get_key_value(key))
-            .map_or(self.span.clone(), |(k, _)| k.span())
+            .and_then(|table| find(self.spec, table, key))
+            .map_or(self.span.clone(), |entry| entry.key.span())
     }
 
     fn key(&self, key: &str) -> &'static Key {

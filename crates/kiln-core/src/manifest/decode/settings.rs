@@ -124,7 +124,7 @@ pub(super) fn measure(section: &Section, problems: &mut Problems) -> Measure {
                     false => "max_samples",
                 }),
             )
-            .label("expected fewest samples to be at most the most samples"),
+            .label("expected the fewest not to exceed the most"),
         );
     }
     measure

@@ -280,13 +280,28 @@ fn same_dimensions(
         .collect();
     for (shape, (_, section)) in shapes.iter_mut().zip(sections) {
         let has = |name: &str| shape.dimensions.iter().any(|(n, _)| n == name);
-        let missing: Vec<&String> = expected.iter().filter(|n| !has(n)).collect();
+        let mut missing: Vec<&String> = expected.iter().filter(|n| !has(n)).collect();
         let extra: Vec<&str> = shape
             .dimensions
             .iter()
             .map(|(n, _)| n.as_str())
             .filter(|n| !expected.iter().any(|e| e == n))
             .collect();
+        let mut misspelt = Vec::new();
+        for name in extra {
+            let problem = Diagnostic::new(
+                format!("shape `{model_name}` has no dimension `{name}`"),
+                section.place(name),
+            )
+            .label(format!("shape `{}` has", shape.name));
+            let near = nearest(name, missing.iter().map(|m| m.as_str()));
+            misspelt.extend(near);
+            problems.push(match near {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem.hint("every shape gives a value to the same dimensions"),
+            });
+        }
+        missing.retain(|name| !misspelt.contains(&name.as_str()));
         if !missing.is_empty() {
             problems.push(
                 Diagnostic::new(
@@ -296,18 +311,6 @@ fn same_dimensions(
                 .label(format!("shape `{model_name}` has"))
                 .hint("every shape gives a value to the same dimensions"),
             );
-        }
-        for name in extra {
-            let problem = Diagnostic::new(
-                format!("shape `{model_name}` has no dimension `{name}`"),
-                section.place(name),
-            )
-            .label(format!("shape `{}` has", shape.name));
-            let near = nearest(name, missing.iter().map(|m| m.as_str()));
-            problems.push(match near {
-                Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                None => problem.hint("every shape gives a value to the same dimensions"),
-            });
         }
         shape.dimensions.sort_by_key(|(name, _)| {
             expected

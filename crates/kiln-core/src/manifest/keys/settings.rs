@@ -47,30 +47,30 @@ pub(super) static TOLERANCE: Table = table(
 
 pub(super) const TOLERANCE_KINDS: &[Kind] = &[RELATIVE, Kind::Table(&TOLERANCE)];
 
-pub(super) const fn tolerance_of(dtype: &'static str) -> Key {
+pub(super) const fn tolerance_of(dtype: &'static str, example: &'static str) -> Key {
     Key::optional(
         dtype,
         TOLERANCE_KINDS,
         "Allowed error of outputs of this type; a number is `rtol`.",
-        "f32 = 1e-5",
+        example,
     )
 }
 
 pub(super) static TOLERANCES: Table = table(
     "Allowed errors by type of output; kiln's own defaults hold for the others.",
     &[
-        tolerance_of(DTYPES[0]),
-        tolerance_of(DTYPES[1]),
-        tolerance_of(DTYPES[2]),
-        tolerance_of(DTYPES[3]),
-        tolerance_of(DTYPES[4]),
-        tolerance_of(DTYPES[5]),
-        tolerance_of(DTYPES[6]),
-        tolerance_of(DTYPES[7]),
-        tolerance_of(DTYPES[8]),
-        tolerance_of(DTYPES[9]),
-        tolerance_of(DTYPES[10]),
-        tolerance_of(DTYPES[11]),
+        tolerance_of(DTYPES[0], "f16 = 1e-2"),
+        tolerance_of(DTYPES[1], "bf16 = 2e-2"),
+        tolerance_of(DTYPES[2], "f32 = 1e-5"),
+        tolerance_of(DTYPES[3], "f64 = 1e-12"),
+        tolerance_of(DTYPES[4], "i8 = { atol = 1 }"),
+        tolerance_of(DTYPES[5], "i16 = { atol = 1 }"),
+        tolerance_of(DTYPES[6], "i32 = { atol = 1 }"),
+        tolerance_of(DTYPES[7], "i64 = { atol = 1 }"),
+        tolerance_of(DTYPES[8], "u8 = { atol = 1 }"),
+        tolerance_of(DTYPES[9], "u16 = { atol = 1 }"),
+        tolerance_of(DTYPES[10], "u32 = { atol = 1 }"),
+        tolerance_of(DTYPES[11], "u64 = { atol = 1 }"),
         Key::optional(
             "nonfinite",
             &[Kind::Word(&["reject", "match"])],
@@ -84,8 +84,8 @@ pub(super) static TOLERANCES: Table = table(
 pub(super) const GATE_KINDS: &[Kind] =
     &[Kind::Word(&["reject", "warn", "off"]), Kind::Table(&GATE)];
 
-pub(super) const fn gate(name: &'static str, doc: &'static str) -> Key {
-    Key::optional(name, GATE_KINDS, doc, "threads = \"warn\"")
+pub(super) const fn gate(name: &'static str, doc: &'static str, example: &'static str) -> Key {
+    Key::optional(name, GATE_KINDS, doc, example)
 }
 
 pub(super) static GATE_TABLE: Table = table(
@@ -94,14 +94,24 @@ pub(super) static GATE_TABLE: Table = table(
         gate(
             GATES[0],
             "Threads a C kernel starts, against the processor's.",
+            "threads = \"warn\"",
         ),
         gate(
             GATES[1],
             "Bytes of all buffers, against the memory there is.",
+            "memory = { limit = 8_000_000_000 }",
         ),
-        gate(GATES[2], "Threads per block (CUDA)."),
-        gate(GATES[3], "Shared memory per block in bytes (CUDA)."),
-        gate(GATES[4], "Blocks per grid (CUDA)."),
+        gate(
+            GATES[2],
+            "Threads per block (CUDA).",
+            "threads_per_block = { limit = 512 }",
+        ),
+        gate(
+            GATES[3],
+            "Shared memory per block in bytes (CUDA).",
+            "shared_memory = { limit = 49152 }",
+        ),
+        gate(GATES[4], "Blocks per grid (CUDA).", "grid = \"off\""),
     ],
 );
 

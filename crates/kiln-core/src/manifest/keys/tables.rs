@@ -282,7 +282,7 @@ static ARGUMENTS: Table = named(
     "The entry's parameters, in the entry's order.",
     Entries {
         what: "argument",
-        names: NameRule::Identifier,
+        names: NameRule::Parameter,
         kinds: &[Kind::Table(&ARGUMENT)],
         doc: "A scalar (`value`) or a buffer (`shape`).",
         example: "x = { dtype = \"f32\", shape = [\"N\"] }",

@@ -112,10 +112,10 @@ const MISTAKES: &[Mistake] = &[
     saxpy("size 0", N, "N = 0"),
     saxpy("computed size below 1", N, "N = 4\nHALF = \"N // 5\""),
     attention("missing target", "use = \"target\"\n", ""),
-    matmul(
+    attention(
         "two targets",
-        "M = 3",
-        "M = 3\nuse = \"target\"\n[shapes.b]\nuse = \"target\"\nM = 3",
+        "[shapes.tiny]",
+        "[shapes.tiny]\nuse = \"target\"",
     ),
     matmul("shapes with different dimensions", "K = 7", "k = 7"),
     saxpy("dimension named like a tunable", N, "N = 1024\nBLOCK = 3"),
@@ -202,8 +202,8 @@ const MISTAKES: &[Mistake] = &[
     ),
     saxpy(
         "two references",
-        "saxpy\"\n",
-        "saxpy\"\nfile = \"{argument}.npy\"\n",
+        ":saxpy\"\n",
+        ":saxpy\"\nfile = \"a.npy\"\n",
     ),
     saxpy(
         "reference without a function",
@@ -245,6 +245,9 @@ const MISTAKES: &[Mistake] = &[
     matmul("fewest above most", "min_samples = 5", "min_samples = 80"),
     matmul("negative tolerance", "f32 = 1e-4", "f32 = -1e-4"),
     matmul("tolerance of nothing", "f32 = 1e-4", "f32 = {}"),
+    saxpy("foreign dtype", "\"f32\"", "\"half\""),
+    saxpy("typo in a required table", "[shapes.", "[shape."),
+    saxpy("missing dimension", N, "N = 1024\n[shapes.tiny]"),
     // Terminal escapes in a name.
     saxpy("control characters", UNROLL, "\"\\u001b[31m\" = []"),
 ];
