@@ -4,6 +4,7 @@
 //! nearest known name in it; the JSON Schema is printed from it; a test holds the user's reference
 //! to it. What a key means beyond its own value is checked in `decode`.
 
+mod arguments;
 mod settings;
 mod tables;
 

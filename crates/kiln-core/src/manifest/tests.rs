@@ -189,3 +189,42 @@ fn spans_point_at_what_was_written() {
         "\"TILE_M * TILE_N <= 4096\""
     );
 }
+
+#[test]
+fn which_shape_is_the_target() {
+    let target = |shapes: &str| {
+        let text = SAXPY.replace("[shapes.target]\nN = 1024\n", shapes);
+        parsed(&text).target().name.clone()
+    };
+    assert_eq!(target("[shapes.only]\nN = 4\n"), "only");
+    assert_eq!(
+        target("[shapes.a]\nN = 4\n[shapes.target]\nN = 4\n"),
+        "target"
+    );
+    let other = "[shapes.target]\nN = 4\n[shapes.b]\nuse = \"target\"\nN = 4\n";
+    assert_eq!(target(other), "b");
+}
+
+#[test]
+fn line_ends_of_windows_are_fine() {
+    let text = MATMUL.replace('\n', "\r\n");
+    let manifest = parsed(&text);
+    assert_eq!(&text[manifest.kernel.source.span.clone()], "\"matmul.c\"");
+    let broken = text.replace("TILE_M * TILE_N", "TILE_M * TILE_O");
+    assert!(
+        rendered(&broken).contains("kiln.toml:20:23\n"),
+        "{}",
+        rendered(&broken)
+    );
+}
+
+#[test]
+fn arguments_keep_the_order_written() {
+    let text = SAXPY.replace(
+        "[arguments]\n",
+        "[arguments]\nzz = { dtype = \"i32\", value = 3 }\n",
+    );
+    let manifest = parsed(&text);
+    let names: Vec<&str> = manifest.arguments.iter().map(|a| a.name.as_str()).collect();
+    assert_eq!(names, ["zz", "n", "x", "y"]);
+}

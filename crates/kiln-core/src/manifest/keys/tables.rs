@@ -1,15 +1,15 @@
 //! The tables that describe a kernel, in the order a manifest is usually written.
 
+use super::arguments::ARGUMENTS;
 use super::settings::{
-    ANY_NUMBER, BUDGET, CONFIRM, DTYPES, GATE_TABLE, MEASURE, POSITIVE, RELATIVE, SEARCH,
-    TOLERANCE, TOLERANCES, table, whole,
+    ANY_NUMBER, BUDGET, CONFIRM, GATE_TABLE, MEASURE, POSITIVE, SEARCH, TOLERANCES, table, whole,
 };
 use super::{Entries, Key, Kind, NameRule, Table};
 
 /// Compiler flags of a C kernel that names none.
 pub const C_FLAGS: [&str; 2] = ["-O3", "-march=native"];
 
-const fn named(doc: &'static str, entries: Entries) -> Table {
+pub(super) const fn named(doc: &'static str, entries: Entries) -> Table {
     Table {
         doc,
         keys: &[],
@@ -22,7 +22,7 @@ const STRINGS: Kind = Kind::List {
     least: 0,
     most: 1_000,
 };
-const EXTENT: &[Kind] = &[Kind::Expression, whole(1, i64::MAX)];
+pub(super) const EXTENT: &[Kind] = &[Kind::Expression, whole(1, i64::MAX)];
 const UP_TO_THREE: &[Kind] = &[
     Kind::Expression,
     whole(1, i64::MAX),
@@ -277,113 +277,6 @@ static SHAPE: Table = Table {
         example: "N = 1024",
     }),
 };
-
-static ARGUMENTS: Table = named(
-    "The entry's parameters, in the entry's order.",
-    Entries {
-        what: "argument",
-        names: NameRule::Parameter,
-        kinds: &[Kind::Table(&ARGUMENT)],
-        doc: "A scalar (`value`) or a buffer (`shape`).",
-        example: "x = { dtype = \"f32\", shape = [\"N\"] }",
-    },
-);
-
-static ARGUMENT: Table = table(
-    "A scalar (`value`) or a buffer (`shape`).",
-    &[
-        Key::required(
-            "dtype",
-            &[Kind::Word(&DTYPES)],
-            "Type of the scalar or of one element.",
-            "dtype = \"f32\"",
-        ),
-        Key::optional(
-            "value",
-            &[Kind::Expression, ANY_NUMBER],
-            "Value of a scalar, over tunables and dimensions.",
-            "value = \"N\"",
-        ),
-        Key::optional(
-            "shape",
-            &[Kind::List {
-                items: EXTENT,
-                least: 1,
-                most: 16,
-            }],
-            "Extents of a buffer over dimensions; a scratch buffer may use tunables too.",
-            "shape = [\"N\"]",
-        ),
-        Key::optional(
-            "role",
-            &[Kind::Word(&["input", "output", "inout", "scratch"])],
-            "What the kernel does with the buffer.",
-            "role = \"output\"",
-        )
-        .or("\"input\""),
-        Key::optional(
-            "draw",
-            &[
-                Kind::Word(&["normal", "uniform", "integers", "iota", "zeros", "ones"]),
-                Kind::Table(&DRAW),
-            ],
-            "How an input is filled; by default `normal` for floating types and `integers` for others.",
-            "draw = \"uniform\"",
-        ),
-        Key::optional(
-            "file",
-            &[Kind::Path],
-            "A `.npy` file with the input's contents; `{shape}` becomes the shape's name.",
-            "file = \"x_{shape}.npy\"",
-        ),
-        Key::optional(
-            "tolerance",
-            &[RELATIVE, Kind::Table(&TOLERANCE)],
-            "Allowed error of this output; a number is `rtol`.",
-            "tolerance = 1e-5",
-        ),
-    ],
-);
-
-static DRAW: Table = table(
-    "How an input is filled, with its settings.",
-    &[
-        Key::required(
-            "kind",
-            &[Kind::Word(&[
-                "normal", "uniform", "integers", "iota", "zeros", "ones", "constant",
-            ])],
-            "The distribution or pattern.",
-            "kind = \"uniform\"",
-        ),
-        Key::optional(
-            "low",
-            &[ANY_NUMBER],
-            "Least value of `uniform` (default 0) and `integers` (default -8, or 0 for unsigned types).",
-            "low = -1",
-        ),
-        Key::optional(
-            "high",
-            &[ANY_NUMBER],
-            "Greatest value of `uniform` (default 1) and `integers` (default 8, included).",
-            "high = 1",
-        ),
-        Key::optional("mean", &[ANY_NUMBER], "Mean of `normal`.", "mean = 0").or("0"),
-        Key::optional(
-            "std",
-            &[POSITIVE],
-            "Standard deviation of `normal`.",
-            "std = 1",
-        )
-        .or("1"),
-        Key::optional(
-            "value",
-            &[ANY_NUMBER],
-            "Value of `constant`.",
-            "value = 0.5",
-        ),
-    ],
-);
 
 static LAUNCH: Table = table(
     "Launch geometry, over tunables and dimensions.",
