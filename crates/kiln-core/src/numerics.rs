@@ -134,7 +134,7 @@ impl Expected {
 
     /// Compares all elements. `Ok` is the largest error relative to what was allowed (at most 1).
     /// `poison` is what the buffer held before the launch.
-    pub fn compare(&self, got: &[u8], poison: &[u8]) -> Result<f64, NumericFault> {
+    pub fn compare(&self, got: &[u8], poison: &[u8]) -> Result<f64, Box<NumericFault>> {
         let size = self.dtype.size_bytes();
         let elements = self.elements();
         let atol = self
@@ -239,7 +239,7 @@ impl Expected {
         }
     }
 
-    fn conclude(&self, elements: usize, tally: Tally) -> Result<f64, NumericFault> {
+    fn conclude(&self, elements: usize, tally: Tally) -> Result<f64, Box<NumericFault>> {
         let relative = (tally.norm > 0.0).then(|| (tally.difference / tally.norm).sqrt());
         let whole_limit = WHOLE_OUTPUT_RTOL.max(self.tolerance.rtol);
         let whole_ratio = relative.map_or(0.0, |r| r / whole_limit);
@@ -253,7 +253,7 @@ impl Expected {
             expected: self.value(0),
             allowed: 0.0,
         });
-        Err(NumericFault {
+        Err(Box::new(NumericFault {
             argument: self.argument.clone(),
             elements: elements as u64,
             wrong: tally.wrong,
@@ -266,7 +266,7 @@ impl Expected {
                 allowed: short(worst.allowed),
             },
             relative_error: relative.filter(|r| r.is_finite()),
-        })
+        }))
     }
 }
 

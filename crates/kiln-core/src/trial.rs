@@ -88,6 +88,10 @@ pub enum CrashCause {
     OutputFlood {
         bytes: u64,
     },
+    /// The worker's answers stopped making sense: the candidate damaged it or its pipe.
+    Garbled {
+        message: String,
+    },
     /// Child processes were left behind.
     LeftProcesses {
         count: u64,
@@ -108,7 +112,7 @@ pub struct Mismatch {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
 pub enum Fault {
-    Numerics(NumericFault),
+    Numerics(Box<NumericFault>),
     /// Memory outside a buffer was touched: a guard zone changed, or a guard page was hit.
     Canary {
         argument: String,
@@ -188,6 +192,7 @@ impl Outcome {
                 CrashCause::Signal { .. } | CrashCause::Exited { .. } => "crashed",
                 CrashCause::NotLoadable { .. } => "not_loadable",
                 CrashCause::OutputFlood { .. } => "output_flood",
+                CrashCause::Garbled { .. } => "garbled",
                 CrashCause::LeftProcesses { .. } => "left_processes",
                 CrashCause::OutOfMemory { .. } => "out_of_memory",
             },
@@ -251,6 +256,9 @@ impl fmt::Display for Outcome {
                     CrashCause::NotLoadable { message } => write!(f, "cannot be loaded: {message}"),
                     CrashCause::OutputFlood { bytes } => {
                         write!(f, "printed more than {bytes} bytes during {place}; killed")
+                    }
+                    CrashCause::Garbled { message } => {
+                        write!(f, "damaged its worker process during {place}: {message}")
                     }
                     CrashCause::LeftProcesses { count } => {
                         write!(f, "left {count} child process(es) behind during {place}")

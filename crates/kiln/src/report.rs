@@ -60,6 +60,14 @@ pub fn notes(study: &Study) -> Vec<String> {
     }
     let unlocked = |name: &str, value: &str| name == "governor" && value != "performance";
     let environment = &study.header.device.environment;
+    let cores = study.header.device.cores as f64;
+    let load = environment.iter().find(|(name, _)| name == "load");
+    let load = load.and_then(|(_, text)| text.split(' ').next()?.parse::<f64>().ok());
+    if let Some(load) = load.filter(|l| *l > cores / 2.0) {
+        notes.push(format!(
+            "the machine was busy when the study began (load {load:.1} on {cores} cores): times may be too long"
+        ));
+    }
     if environment.iter().any(|(n, v)| unlocked(n, v)) {
         notes.push("the CPU governor is not `performance`: clocks may have moved".into());
     }

@@ -12,8 +12,7 @@ use kiln_core::dtype::DType;
 use kiln_core::event::{RemovedBy, SpaceFacts};
 use kiln_core::expression::{BoundExpr, Expr};
 use kiln_core::manifest::{
-    Argument, ArgumentKind, BaselineKind, Fill, Manifest, Reference, Role, Shape, ShapePurpose,
-    Tolerance,
+    Argument, ArgumentKind, BaselineKind, Fill, Manifest, Reference, Shape, ShapePurpose, Tolerance,
 };
 use kiln_core::numerics::{self, Expected};
 use kiln_core::protocol::{ArgumentSpec, CompileJob, DeviceInfo, Problem};
@@ -31,7 +30,6 @@ use crate::settings;
 /// The function every image exports.
 pub const ENTRY_SYMBOL: &str = "kiln_entry";
 const COMPILE_MEMORY_BYTES: u64 = 8 << 30;
-const REFERENCE_FLAGS: [&str; 2] = ["-O2", "-march=native"];
 
 pub struct Task {
     pub file: ManifestFile,
@@ -378,8 +376,6 @@ impl Task {
         let Some(Reference::C { entry, flags, .. }) = &self.manifest().reference else {
             return None;
         };
-        let default: Vec<String> = REFERENCE_FLAGS.map(String::from).into();
-        let flags = if flags.is_empty() { &default } else { flags };
         Some(self.build(
             self.unit(path, entry, Precision::Double),
             flags,
@@ -397,11 +393,6 @@ impl Task {
                 flags,
             }) => {
                 let path = self.baseline.as_ref().expect("resolved with the task");
-                let flags = if flags.is_empty() {
-                    &manifest.kernel.flags
-                } else {
-                    flags
-                };
                 let unit = self.unit(path, entry, Precision::Declared);
                 Ok((
                     self.build(unit, flags, &Vec::new()),
@@ -599,21 +590,6 @@ impl Task {
     pub fn argument_name(&self, index: usize) -> String {
         let found = self.manifest().arguments.get(index);
         found.map_or_else(|| format!("#{index}"), |a| a.name.clone())
-    }
-
-    /// Positions of the arguments that come back after a launch, with their roles.
-    pub fn result_arguments(&self) -> Vec<(usize, Role)> {
-        self.manifest()
-            .arguments
-            .iter()
-            .enumerate()
-            .filter_map(|(i, a)| match &a.kind {
-                ArgumentKind::Buffer { role, .. } if matches!(role, Role::Output | Role::InOut) => {
-                    Some((i, *role))
-                }
-                _ => None,
-            })
-            .collect()
     }
 }
 

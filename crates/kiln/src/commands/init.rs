@@ -19,7 +19,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         .file_name()
         .and_then(|n| n.to_str())
         .ok_or_else(|| Failure::usage(format!("`{shown}` is not a file name")))?;
-    let text = manifest::init::first_manifest(name, &source)
+    let text = manifest::first_manifest(name, &source)
         .map_err(|e| Failure::usage(format!("`{shown}`: {e}")))?;
     let path = args.source.with_file_name(MANIFEST_NAME);
     let mut options = fs::OpenOptions::new();

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::printer;
 
 pub fn run() -> Result<Exit, Failure> {
-    let schema = manifest::schema::json_schema();
+    let schema = manifest::json_schema();
     printer::data(&format!("{schema:#}"));
     Ok(Exit::Success)
 }

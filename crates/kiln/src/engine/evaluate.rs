@@ -278,6 +278,7 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
             offset: fault.offset,
             access: GuardHit::PageHit,
         }),
+        WorkerEnd::Garbled(message) => Judged::Crash(CrashCause::Garbled { message }),
         WorkerEnd::TimedOut(after) => Judged::TimedOut(after),
         WorkerEnd::Refused(refusal) => match refusal {
             Refusal::NotLoadable { message } => Judged::Crash(CrashCause::NotLoadable { message }),
@@ -311,8 +312,7 @@ pub fn load(
 pub fn answer_outputs(answer: (Response, Vec<u8>)) -> Result<Vec<u8>, WorkerEnd> {
     match answer {
         (Response::Outputs, bytes) => Ok(bytes),
-        (other, _) => Err(WorkerEnd::Broken(format!(
-            "a worker answered {other:?} to a check"
+        (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?} to a check"
         ))),
     }
 }

@@ -174,8 +174,7 @@ impl Oracle {
         self.worker = Some(worker);
         match answer {
             (Response::Outputs, bytes) => Ok(bytes),
-            (other, _) => Err(WorkerEnd::Broken(format!(
-                "a reference worker answered {other:?}"
+            (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?}"
             ))),
         }
     }
@@ -193,7 +192,7 @@ fn in_words(end: &WorkerEnd) -> String {
         WorkerEnd::OutputFlood(bytes) => format!("it printed more than {bytes} bytes"),
         WorkerEnd::Refused(refusal) => format!("{refusal:?}"),
         WorkerEnd::Interrupted => "interrupted".into(),
-        WorkerEnd::Broken(message) => message.clone(),
+        WorkerEnd::Garbled(message) | WorkerEnd::Broken(message) => message.clone(),
     }
 }
 

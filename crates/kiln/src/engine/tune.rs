@@ -353,7 +353,8 @@ impl Tuner<'_> {
             })
             .collect();
         self.pool.submit(&builds);
-        let foreseen = evaluate::foresee(self.task, &mut self.oracle, self.seeds(number, 0));
+        let seeds = self.seeds(number, 0);
+        let foreseen = evaluate::foresee(self.task, &mut self.oracle, seeds);
         let built = self.pool.collect(builds.len())?;
         foreseen?;
         if interrupt::asked() {
@@ -381,6 +382,7 @@ impl Tuner<'_> {
         let started = Instant::now();
         self.status("checking and timing");
         let best_ns = self.study.best().map(|(_, ns)| ns);
+        let seeds = self.seeds(batch, number);
         let (outcome, skipped_shapes, compile) = match built {
             Err(outcome) => (outcome, Vec::new(), None),
             Ok(built) => {
@@ -390,7 +392,7 @@ impl Tuner<'_> {
                     &built.artifact,
                     &assignment,
                     self.task.cores(&assignment),
-                    self.seeds(batch, number),
+                    seeds,
                     best_ns,
                 )?;
                 (

@@ -40,7 +40,9 @@ pub enum WorkerEnd {
     /// The candidate's fault; the worker said so and lives.
     Refused(Refusal),
     Interrupted,
-    /// kiln's own trouble: cannot spawn, or the worker does not speak the protocol.
+    /// What came back is not an answer to what was asked.
+    Garbled(String),
+    /// kiln's own trouble: a worker cannot be started.
     Broken(String),
 }
 
@@ -129,7 +131,7 @@ impl Worker {
             // A dead worker cannot read; how it died says more than the broken pipe.
             return match self.receive(TICK) {
                 Err(end) => Err(end),
-                Ok(_) => Err(WorkerEnd::Broken(format!("cannot reach a worker: {error}"))),
+                Ok(_) => Err(WorkerEnd::Garbled(format!("it does not listen: {error}"))),
             };
         }
         self.receive(deadline)
@@ -168,12 +170,8 @@ impl Worker {
                     return Err(self.post_mortem());
                 }
                 Ok(Err(error)) => {
-                    return Err(match self.post_mortem() {
-                        WorkerEnd::Signal(libc_sigkill) if libc_sigkill == KILLED_BY_US => {
-                            WorkerEnd::Broken(format!("a worker broke the protocol: {error}"))
-                        }
-                        end => end,
-                    });
+                    self.kill();
+                    return Err(WorkerEnd::Garbled(error.to_string()));
                 }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     self.kill();
@@ -201,7 +199,7 @@ impl Worker {
         let killed = self.kill();
         status
             .or(killed)
-            .map_or_else(|| WorkerEnd::Broken("a worker vanished".into()), describe)
+            .map_or_else(|| WorkerEnd::Garbled("it vanished".into()), describe)
     }
 
     fn kill(&mut self) -> Option<ExitStatus> {
@@ -210,14 +208,11 @@ impl Worker {
     }
 }
 
-/// SIGKILL, which `kill_family` sends.
-const KILLED_BY_US: i32 = 9;
-
 fn describe(status: ExitStatus) -> WorkerEnd {
     match (status.signal(), status.code()) {
         (Some(signal), _) => WorkerEnd::Signal(signal),
         (None, Some(code)) => WorkerEnd::Exited(code),
-        (None, None) => WorkerEnd::Broken(format!("a worker ended with {status}")),
+        (None, None) => WorkerEnd::Garbled(format!("it ended with {status}")),
     }
 }
 
