@@ -86,6 +86,10 @@ fn run(job: &CompileJob, dependency_file: &str) -> Result<String, CompileFailure
         .wait()
         .map_err(|e| failure(&format!("lost the compiler: {e}"), &log))?;
     if status.success() {
+        if !std::path::Path::new(&job.output).is_file() {
+            let lie = "the compiler reported success but wrote no image";
+            return Err(failure(lie, &log));
+        }
         return Ok(log);
     }
     let first = first_error(&log).map_or_else(

@@ -312,7 +312,8 @@ pub fn load(
 pub fn answer_outputs(answer: (Response, Vec<u8>)) -> Result<Vec<u8>, WorkerEnd> {
     match answer {
         (Response::Outputs, bytes) => Ok(bytes),
-        (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?} to a check"
+        (other, _) => Err(WorkerEnd::Garbled(format!(
+            "unexpected answer {other:?} to a check"
         ))),
     }
 }

@@ -174,8 +174,7 @@ impl Oracle {
         self.worker = Some(worker);
         match answer {
             (Response::Outputs, bytes) => Ok(bytes),
-            (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?}"
-            ))),
+            (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?}"))),
         }
     }
 }

@@ -42,7 +42,8 @@ pub fn run_bursts(
             .zip(launches)
             .map(|(total, n)| (*total).max(1) as f64 / f64::from(n.max(1)))
             .collect()),
-        (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?} to a sample"
+        (other, _) => Err(WorkerEnd::Garbled(format!(
+            "unexpected answer {other:?} to a sample"
         ))),
     }
 }

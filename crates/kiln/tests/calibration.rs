@@ -1,0 +1,53 @@
+//! A/A: the same code as baseline and candidate must not be called faster or slower.
+//!
+//! 200 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::Project;
+
+#[test]
+fn the_same_code_is_hardly_ever_called_faster_or_slower() {
+    let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(200, |r| r.parse().expect("a number"));
+    let project = Project::new();
+    let body = "for (int i = 0; i < n; i++) { float s = x[i]; \
+                for (int k = 0; k < 8; k++) s = s * 0.99f + 0.5f; y[i] = s; }";
+    let signature = "(const float *x, float *y, int n)";
+    project
+        .write("kernel.c", &format!("void work{signature} {{ {body} }}\n"))
+        .write("baseline.c", &format!("void work_baseline{signature} {{ {body} }}\n"))
+        .write(
+            "reference.c",
+            "void work(const double *x, double *y, int n) { for (int i = 0; i < n; i++) { double s = x[i]; \
+             for (int k = 0; k < 8; k++) s = s * 0.99 + 0.5; y[i] = s; } }\n",
+        )
+        .write(
+            "kiln.toml",
+            "[kernel]\nname = \"work\"\nsource = \"kernel.c\"\nentry = \"work\"\nflags = [\"-O2\"]\n\
+             [shapes.target]\nN = 20000\n[shapes.tiny]\nN = 5\n\
+             [arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
+             y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\n\
+             n = { dtype = \"i32\", value = \"N\" }\n\
+             [reference]\nc = \"reference.c:work\"\n\
+             [baseline]\nc = \"baseline.c:work_baseline\"\n\
+             [measure]\nmax_samples = 10\nmax_seconds = 0.05\n\
+             [confirm]\nfinalists = 1\n",
+        );
+    let mut verdicts: BTreeMap<String, u64> = BTreeMap::new();
+    for _ in 0..runs {
+        let document = project.json(&["tune", "--json"], &[1, 4]);
+        *verdicts
+            .entry(document["verdict"].as_str().unwrap().to_string())
+            .or_default() += 1;
+    }
+    println!("{runs} A/A runs at the 3 % margin: {verdicts:?}");
+    let called = |verdict: &str| verdicts.get(verdict).copied().unwrap_or(0);
+    let false_calls = called("FASTER") + called("SLOWER");
+    assert!(false_calls * 100 <= runs, "{verdicts:?}");
+    assert!(
+        called("SAME") > 0,
+        "a check that never says SAME proves nothing: {verdicts:?}"
+    );
+}

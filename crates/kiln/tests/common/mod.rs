@@ -1,0 +1,165 @@
+//! A project in a temporary folder, and kiln run inside it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+pub struct Project {
+    // Dropped last: everything below lives in it.
+    _folder: tempfile::TempDir,
+    pub root: PathBuf,
+    pub home: PathBuf,
+}
+
+impl Project {
+    /// An empty project with a cache and a lock of its own.
+    pub fn new() -> Project {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let root = folder.path().canonicalize().unwrap().join("project");
+        let home = folder.path().canonicalize().unwrap().join("home");
+        fs::create_dir_all(root.join(".git")).unwrap();
+        Project {
+            _folder: folder,
+            root,
+            home,
+        }
+    }
+
+    /// A project with a copy of a folder of this repository.
+    pub fn with(source: &str) -> Project {
+        let project = Project::new();
+        copy_folder(&repository().join(source), &project.root);
+        project
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> &Project {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        self
+    }
+
+    pub fn replace(&self, name: &str, from: &str, to: &str) -> &Project {
+        let path = self.root.join(name);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "`{from}` is not in {name}");
+        fs::write(path, text.replace(from, to)).unwrap();
+        self
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kiln"));
+        command
+            .args(arguments)
+            .current_dir(&self.root)
+            .env("KILN_HOME", &self.home)
+            .env_remove("KILN_CC")
+            .env_remove("CC")
+            .env_remove("KILN_CACHE_BYTES")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("kiln runs")
+    }
+
+    /// Runs kiln, expects an exit code, and returns its JSON document.
+    pub fn json(&self, arguments: &[&str], codes: &[i32]) -> Value {
+        let output = self.run(arguments);
+        let code = output.status.code();
+        assert!(
+            code.is_some_and(|c| codes.contains(&c)),
+            "exit {code:?}, wanted one of {codes:?}\n{}\n{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        serde_json::from_slice(&output.stdout).expect("standard output is one JSON document")
+    }
+
+    /// Runs `tune --events` and returns the finished trials.
+    pub fn trials(&self, arguments: &[&str], codes: &[i32]) -> Vec<Value> {
+        let output = self.run(arguments);
+        let code = output.status.code();
+        assert!(
+            code.is_some_and(|c| codes.contains(&c)),
+            "exit {code:?}: {}",
+            text(&output.stderr)
+        );
+        finished_trials(&output.stdout)
+    }
+}
+
+pub fn finished_trials(events: &[u8]) -> Vec<Value> {
+    text(events)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|event| event["event"] == "trial_finished")
+        .collect()
+}
+
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            if entry.file_name() != ".kiln" {
+                copy_folder(&entry.path(), &target);
+            }
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Processes that carry this project's KILN_HOME: kiln itself, its workers, compilers, strays.
+pub fn processes_of(home: &Path) -> BTreeMap<i32, String> {
+    let marker = format!("KILN_HOME={}", home.display());
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<i32>().ok())
+        else {
+            continue;
+        };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let ours = environment
+            .split(|b| *b == 0)
+            .any(|v| v == marker.as_bytes());
+        if ours {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.insert(pid, text(&command).replace('\0', " ").trim().to_string());
+        }
+    }
+    found
+}
+
+/// Waits for every process of the project to be gone; returns those that stay.
+pub fn orphans_after(home: &Path, patience: Duration) -> BTreeMap<i32, String> {
+    let until = Instant::now() + patience;
+    loop {
+        let left = processes_of(home);
+        if left.is_empty() || Instant::now() >= until {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,219 @@
+//! The whole loop through the command line, on the kernels that ship. One test at a time here:
+//! they time things, and share two cores with nothing.
+
+mod common;
+
+use std::sync::Mutex;
+
+use common::{Project, text};
+use serde_json::Value;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const KEYS: &[&str] = &[
+    "schema_version",
+    "success",
+    "kernel",
+    "shape",
+    "device",
+    "baseline_ms",
+    "baseline_ci_95",
+    "best_latency_ms",
+    "ci_95",
+    "speedup",
+    "speedup_ci_95",
+    "improvement_pct",
+    "p_value",
+    "cliffs_delta",
+    "verdict",
+    "best_config",
+    "candidates_found",
+    "rejected_count",
+    "rejected",
+    "trials",
+    "wall_s",
+    "study",
+];
+
+fn assert_is_a_document(document: &Value) {
+    let keys = document.as_object().expect("an object");
+    for key in KEYS {
+        assert!(keys.contains_key(*key), "{key} is missing: {document:#}");
+    }
+}
+
+/// Also the example in `kiln tune --help`, word for word.
+#[test]
+fn attention_is_tuned_to_a_confirmed_speedup() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    copy_kernels(&project);
+    let document = project.json(
+        &[
+            "tune",
+            "kernels/attention_cpu",
+            "--trials",
+            "40",
+            "--seed",
+            "1",
+            "--json",
+        ],
+        &[0],
+    );
+    assert_is_a_document(&document);
+    assert_eq!(document["success"], true);
+    assert_eq!(document["verdict"], "FASTER");
+    assert!(document["speedup"].as_f64() > Some(1.5), "{document:#}");
+    assert_eq!(document["trials"], 40);
+    let interval = document["speedup_ci_95"].as_array().unwrap();
+    assert!(interval[0].as_f64() <= document["speedup"].as_f64());
+    assert!(interval[1].as_f64() >= document["speedup"].as_f64());
+    assert_eq!(document["best_config"].as_object().unwrap().len(), 10);
+    let shown = project.json(&["studies", "show", "--json"], &[0]);
+    assert_eq!(shown["speedup"], document["speedup"]);
+    let table = text(&project.run(&["studies", "show"]).stdout);
+    assert!(
+        table.contains("FASTER") && table.contains("next:"),
+        "{table}"
+    );
+}
+
+fn copy_kernels(project: &Project) {
+    for kernel in ["attention_cpu", "vector_add", "matmul_cpu"] {
+        let source = common::repository().join("kernels").join(kernel);
+        for file in std::fs::read_dir(source)
+            .unwrap()
+            .flatten()
+            .filter(|f| f.path().is_file())
+        {
+            let name = format!("kernels/{kernel}/{}", file.file_name().to_string_lossy());
+            project.write(&name, &std::fs::read_to_string(file.path()).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_saturated_baseline_gives_an_honest_negative_result() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    copy_kernels(&project);
+    let document = project.json(
+        &[
+            "tune",
+            "kernels/vector_add",
+            "--trials",
+            "20",
+            "--seed",
+            "1",
+            "--json",
+        ],
+        &[1, 4],
+    );
+    assert_is_a_document(&document);
+    assert_eq!(document["success"], false);
+    assert!(document["speedup"].as_f64() < Some(1.1), "{document:#}");
+    assert!(document["best_config"].is_object());
+}
+
+#[test]
+fn matmul_beats_its_baseline() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    copy_kernels(&project);
+    let document = project.json(
+        &[
+            "tune",
+            "kernels/matmul_cpu",
+            "--trials",
+            "24",
+            "--seed",
+            "3",
+            "--json",
+        ],
+        &[0],
+    );
+    assert_eq!(document["verdict"], "FASTER");
+}
+
+#[test]
+fn nothing_passes_is_a_negative_result_too() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with("crates/kiln/tests/faults");
+    project.replace(
+        "kernel.c",
+        "y[i] = 2.0f * x[i] + 1.0f",
+        "y[i] = 2.0f * x[i]",
+    );
+    let document = project.json(&["tune", "--trials", "2", "--json"], &[1]);
+    assert_is_a_document(&document);
+    assert_eq!(document["success"], false);
+    assert_eq!(document["candidates_found"], 0);
+    assert_eq!(document["verdict"], Value::Null);
+    assert!(document["baseline_ms"].as_f64() > Some(0.0));
+}
+
+#[test]
+fn a_wrong_baseline_stops_before_anything_is_tuned() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with("crates/kiln/tests/faults");
+    project.replace("baseline.c", "+ 1.0f", "+ 1.1f");
+    let output = project.run(&["tune"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("the baseline is not usable: wrong result on shape `tiny`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_a_path_the_built_in_kernel_is_tuned() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    let output = project.run(&["tune", "--trials", "2", "--seed", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("attention_cpu on") && table.contains("study     1 in"),
+        "{table}"
+    );
+}
+
+#[test]
+fn scratch_inout_half_and_integer_arguments_work() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    project
+        .write(
+            "kernel.c",
+            "#include <stdint.h>\n#include <string.h>\n\
+             void step(const uint16_t *h, int32_t *count, float *sum, float *scratch, float scale, int64_t n) {\n\
+             for (int64_t i = 0; i < n; i++) { scratch[i % BLOCK] = scale; count[i] += (h[i] & 0x8000) != 0; \
+             sum[i] = sum[i] * scratch[i % BLOCK]; }\n}\n",
+        )
+        .write(
+            "reference.c",
+            "#include <stdint.h>\n\
+             void step(const double *h, int32_t *count, double *sum, double *scratch, double scale, int64_t n) {\n\
+             for (int64_t i = 0; i < n; i++) { count[i] += h[i] < 0; sum[i] = sum[i] * scale; } (void)scratch;\n}\n",
+        )
+        .write(
+            "kiln.toml",
+            "[kernel]\nname = \"step\"\nsource = \"kernel.c\"\nentry = \"step\"\n\
+             [tunables]\nBLOCK = [16, 64, 1000000000000]\n\
+             [shapes.target]\nN = 5000\n\
+             [arguments]\n\
+             h = { dtype = \"f16\", shape = [\"N\"] }\n\
+             count = { dtype = \"i32\", shape = [\"N\"], role = \"inout\" }\n\
+             sum = { dtype = \"f32\", shape = [\"N\"], role = \"inout\", draw = \"uniform\" }\n\
+             scratch = { dtype = \"f32\", shape = [\"BLOCK\"], role = \"scratch\" }\n\
+             scale = { dtype = \"f32\", value = 1.5 }\n\
+             n = { dtype = \"i64\", value = \"N\" }\n\
+             [reference]\nc = \"reference.c:step\"\n\
+             [baseline]\nconfig = { BLOCK = 16 }\n\
+             [confirm]\nsamples = 10\nrounds = 2\n",
+        );
+    let document = project.json(&["tune", "--json"], &[1, 4]);
+    assert_eq!(document["candidates_found"], 2, "{document:#}");
+    assert_eq!(document["rejected"]["gate:memory"], 1, "{document:#}");
+}
