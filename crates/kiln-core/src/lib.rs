@@ -5,6 +5,7 @@ pub mod diagnostic;
 pub mod dtype;
 pub mod expression;
 pub mod manifest;
+pub mod search;
 pub mod space;
 pub mod stats;
 pub mod trial;
