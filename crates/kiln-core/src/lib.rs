@@ -9,6 +9,7 @@ pub mod input;
 pub mod manifest;
 pub mod numerics;
 pub mod protocol;
+pub mod search;
 pub mod space;
 pub mod stats;
 pub mod study;

@@ -25,6 +25,7 @@ mod rules;
 mod tests;
 
 use component::Component;
+pub(crate) use design::shuffle;
 pub use id::ConfigId;
 use rules::Rules;
 

@@ -234,7 +234,7 @@ impl Component {
     fn shuffled(&self, column: usize, rules: &Rules, rng: &mut (impl Rng + ?Sized)) -> Vec<u16> {
         let size = rules.size(self.tunables[column]);
         let mut values: Vec<u16> = (0..size).map(|p| p as u16).collect();
-        super::design::shuffle(&mut values, rng);
+        super::shuffle(&mut values, rng);
         values
     }
 }
