@@ -20,11 +20,22 @@ pub fn run_main() -> io::Result<()> {
     let mut backend = CpuBackend::new();
     let process = std::process::id();
     greet(&mut pipes, backend.device())?;
-    while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
-        let answer = serve(&mut backend, request, process);
-        reply(&mut pipes.output, answer)?;
-    }
-    Ok(())
+    let ended = loop {
+        match read_frame::<Request>(&mut pipes.input) {
+            Ok(None) => break Ok(()),
+            Err(e) => break Err(e),
+            Ok(Some((request, _))) => {
+                let answer = serve(&mut backend, request, process);
+                if let Err(e) = reply(&mut pipes.output, answer) {
+                    break Err(e);
+                }
+            }
+        }
+    };
+    // A candidate may have closed these descriptors behind our back; closing them again would be
+    // reported as a fault of ours.
+    std::mem::forget(pipes);
+    ended
 }
 
 /// A worker that compiles.
