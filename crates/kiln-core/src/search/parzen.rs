@@ -11,9 +11,11 @@ const FAR: f64 = 0.05;
 const MARGINAL_PRIOR: f64 = 1.0;
 /// Weight of the prior in the joint density, in trials at likeness 1.
 const JOINT_PRIOR: f64 = 0.02;
-/// How much the tunables' own densities count beside the joint one. Replayed over recorded spaces,
-/// each alone is worse: the joint density knows interactions, but early on almost nothing.
-const MARGINAL_WEIGHT: f64 = 0.5;
+/// The tunables' own densities count fully at first and half after this many trials. They need few
+/// trials but know no interactions; the joint density is the other way round. Over 12 recorded
+/// spaces with 40 seeds each, the best after 200 trials came to 0.966 of the optimum with fading
+/// and 0.958 with a constant weight of a half; up to 100 trials the two are within noise.
+const MARGINAL_TRIALS: f64 = 10.0;
 /// Weight of "it will work" in the feasibility estimate, in trials at likeness 1.
 const FEASIBLE_PRIOR: f64 = 0.5;
 
@@ -134,7 +136,8 @@ impl Parzen {
         }
         let works = FEASIBLE_PRIOR + good.joint + bad.joint_without_failed;
         let all = FEASIBLE_PRIOR + good.joint + bad.joint;
-        joint + MARGINAL_WEIGHT * marginal + (works / all).ln()
+        let fading = MARGINAL_TRIALS / (MARGINAL_TRIALS + n_good + n_bad);
+        joint + fading * marginal + (works / all).ln()
     }
 
     fn density(&self, candidate: &Config, trials: &[&Config], failed: usize) -> Density {
