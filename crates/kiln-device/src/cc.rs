@@ -14,6 +14,22 @@ use crate::backend::Toolchain;
 /// What is kept of a compiler's messages; template errors can run to megabytes.
 const LOG_LIMIT: usize = 16 << 10;
 
+/// Given to every compilation, before the manifest's own flags. Part of the cache key.
+pub const FIXED_FLAGS: &[&str] = &[
+    "-x",
+    "c",
+    "-shared",
+    "-fPIC",
+    // An entry called `step` or `index` must not be taken for the C library's.
+    "-fvisibility=hidden",
+    // A function that is missing is an error of the linker, with its name, not of the loader.
+    "-Wl,-z,defs",
+    // A parameter whose type differs from the manifest's must not pass as a warning.
+    "-Werror=incompatible-pointer-types",
+    "-Werror=int-conversion",
+    "-Werror=implicit-function-declaration",
+];
+
 /// Runs `cc` (or whatever the job names). The unit goes in through standard input, so no
 /// temporary source file is left behind, and messages name the user's own files.
 pub struct Cc;
@@ -44,13 +60,7 @@ fn run(job: &CompileJob, dependency_file: &str) -> Result<String, CompileFailure
     let mut command = Command::new(program);
     command
         .args(fixed)
-        .args(["-x", "c", "-shared", "-fPIC"])
-        // A parameter whose type differs from the manifest's must not pass as a warning.
-        .args([
-            "-Werror=incompatible-pointer-types",
-            "-Werror=int-conversion",
-            "-Werror=implicit-function-declaration",
-        ])
+        .args(FIXED_FLAGS)
         .args(&job.flags)
         .args(
             job.defines

@@ -127,8 +127,12 @@ impl Backend for CpuBackend {
     }
 
     fn load(&mut self, slot: usize, image: &str, symbol: &str) -> Result<(), Refusal> {
-        let not_loadable = |e: libloading::Error| Refusal::NotLoadable {
-            message: e.to_string(),
+        let not_loadable = |e: libloading::Error| {
+            // The loader's own words are in the error's cause.
+            let cause = std::error::Error::source(&e).map(ToString::to_string);
+            Refusal::NotLoadable {
+                message: cause.unwrap_or_else(|| e.to_string()),
+            }
         };
         // SAFETY: loading runs the image's constructors, which are the candidate's own code; this
         // process exists to contain what they may do.

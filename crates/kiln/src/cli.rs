@@ -6,14 +6,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{exit, settings};
 
-const TOP_EXAMPLE: &str = "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1";
+const TUNE_EXAMPLE: &str =
+    "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
 
 #[derive(Debug, Parser)]
 #[command(
     name = "kiln",
     version,
     about = "Takes a tunable kernel, a reference and a baseline; returns a correct, confirmed winner, or an honest negative result.",
-    after_help = format!("{TOP_EXAMPLE}\n\n{}\n\n{}", exit::HELP, settings::HELP),
+    after_help = format!("{TUNE_EXAMPLE}\n\n{}\n\n{}", exit::HELP, settings::HELP),
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -25,9 +26,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Search for the fastest config, confirm it against the baseline, and say what was found
-    #[command(after_help = format!(
-        "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json\n\n{}", exit::HELP
-    ))]
+    #[command(after_help = format!("{TUNE_EXAMPLE}\n\n{}", exit::HELP))]
     Tune(TuneArgs),
     /// Read a manifest, count its space, apply the gates; optionally compile every config
     #[command(after_help = "Example:\n  kiln check kernels/attention_cpu --explain")]

@@ -5,6 +5,8 @@ use kiln_core::study::Study;
 
 use crate::exit::Failure;
 
+#[cfg(test)]
+mod conformance;
 mod sqlite;
 
 pub use sqlite::SqliteStore;
@@ -16,7 +18,7 @@ pub struct StudySummary {
     pub trials: u64,
 }
 
-/// Every implementation passes the conformance suite in `tests/store_conformance.rs`.
+/// Every implementation passes the suite in `conformance.rs`.
 pub trait Store {
     /// Starts a study with its first event and returns its number.
     fn create(&mut self, started: &Event) -> Result<u64, Failure>;

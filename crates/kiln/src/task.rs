@@ -19,6 +19,7 @@ use kiln_core::protocol::{ArgumentSpec, CompileJob, DeviceInfo, Problem};
 use kiln_core::space::{RuleKind, Space};
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
+use kiln_device::cc::FIXED_FLAGS;
 
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
@@ -446,6 +447,7 @@ impl Task {
         let mut parts = vec![self.compiler.identity.clone(), job.unit.clone()];
         parts.extend(job.compiler.iter().cloned());
         parts.push("flags".into());
+        parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
         parts.extend(job.flags.iter().cloned());
         parts.push("defines".into());
         parts.extend(job.defines.iter().map(|(n, v)| format!("{n}={v}")));

@@ -1,6 +1,7 @@
 //! A/A: the same code as baseline and candidate must not be called faster or slower.
 //!
 //! 200 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

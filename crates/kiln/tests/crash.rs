@@ -2,6 +2,7 @@
 //! its end, and nothing is left running.
 //!
 //! 200 rounds by default; `KILN_KILL_ROUNDS=3000 cargo test --test crash` runs more.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Kernels that misbehave in every way we know, among honest ones: each ends in its own outcome,
 //! the run ends by itself, and nothing is left running.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Interrupting and resuming: Ctrl-C keeps everything, the sequence of trials does not depend on
 //! interruptions, and a change that matters starts a new study and says why.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

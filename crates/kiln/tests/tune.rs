@@ -1,11 +1,12 @@
 //! The whole loop through the command line, on the kernels that ship. One test at a time here:
 //! they time things, and share two cores with nothing.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
 use std::sync::Mutex;
 
-use common::{Project, text};
+use common::{Project, TUNE_EXAMPLE, text};
 use serde_json::Value;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -46,20 +47,9 @@ fn assert_is_a_document(document: &Value) {
 #[test]
 fn attention_is_tuned_to_a_confirmed_speedup() {
     let _turn = ONE_AT_A_TIME.lock();
-    let project = Project::new();
-    copy_kernels(&project);
-    let document = project.json(
-        &[
-            "tune",
-            "kernels/attention_cpu",
-            "--trials",
-            "40",
-            "--seed",
-            "1",
-            "--json",
-        ],
-        &[0],
-    );
+    let project = Project::with_kernels();
+    let arguments: Vec<&str> = TUNE_EXAMPLE.split(' ').skip(1).collect();
+    let document = project.json(&arguments, &[0]);
     assert_is_a_document(&document);
     assert_eq!(document["success"], true);
     assert_eq!(document["verdict"], "FASTER");
@@ -78,25 +68,10 @@ fn attention_is_tuned_to_a_confirmed_speedup() {
     );
 }
 
-fn copy_kernels(project: &Project) {
-    for kernel in ["attention_cpu", "vector_add", "matmul_cpu"] {
-        let source = common::repository().join("kernels").join(kernel);
-        for file in std::fs::read_dir(source)
-            .unwrap()
-            .flatten()
-            .filter(|f| f.path().is_file())
-        {
-            let name = format!("kernels/{kernel}/{}", file.file_name().to_string_lossy());
-            project.write(&name, &std::fs::read_to_string(file.path()).unwrap());
-        }
-    }
-}
-
 #[test]
 fn a_saturated_baseline_gives_an_honest_negative_result() {
     let _turn = ONE_AT_A_TIME.lock();
-    let project = Project::new();
-    copy_kernels(&project);
+    let project = Project::with_kernels();
     let document = project.json(
         &[
             "tune",
@@ -118,8 +93,7 @@ fn a_saturated_baseline_gives_an_honest_negative_result() {
 #[test]
 fn matmul_beats_its_baseline() {
     let _turn = ONE_AT_A_TIME.lock();
-    let project = Project::new();
-    copy_kernels(&project);
+    let project = Project::with_kernels();
     let document = project.json(
         &[
             "tune",

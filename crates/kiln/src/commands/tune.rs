@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_core::manifest::Language;
+use kiln_core::search;
 
 use crate::cache::Cache;
 use crate::cli::TuneArgs;
@@ -37,6 +38,9 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let task = Task::new(file, device)?;
     let mut store = SqliteStore::open(&task.file.root)?;
     let options = options(args, &task);
+    // A misspelt strategy should not cost the user a measured baseline.
+    search::strategy(&options.strategy, Arc::clone(&task.space), 0, 1)
+        .map_err(|e| Failure::usage(e.to_string()).hint(e.hint))?;
     let _exclusive = wait_for_turn(args.no_wait)?;
     let cache = Arc::new(Cache::open()?);
     let pool = CompilePool::new(cache, options.jobs);

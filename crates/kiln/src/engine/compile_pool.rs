@@ -10,11 +10,9 @@ use std::time::Duration;
 use kiln_core::protocol::{CompileJob, Request, Response};
 use kiln_core::trial::{CompileFailure, Crash, CrashCause, Outcome, Phase};
 
-use super::worker::{Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use crate::cache::{Artifact, Cache, Recipe};
 use crate::exit::Failure;
-
-const OUTSIDE_KILLS_FORGIVEN: usize = 3;
 
 /// A unit to compile and the key it is cached under.
 #[derive(Clone, Debug)]
@@ -168,7 +166,6 @@ fn compile_staged(
         None => match Worker::spawn(WorkerKind::Compile) {
             Ok(fresh) => fresh,
             Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
-            Err(WorkerEnd::Signal(9)) => return Ok(Err(died(9, String::new()))),
             Err(end) => return Err(format!("cannot start a compile worker: {end:?}")),
         },
     };

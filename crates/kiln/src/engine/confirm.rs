@@ -15,7 +15,7 @@ use kiln_core::verdict;
 use super::evaluate::{self, Judged};
 use super::oracle::Oracle;
 use super::sampling;
-use super::worker::{Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use super::{Stream, broken, run_deadline};
 use crate::cache::Artifact;
 use crate::exit::{Exit, Failure};
@@ -25,8 +25,6 @@ use crate::task::{Precision, Task};
 const LEAST_PER_ROUND: usize = 5;
 /// Pairs of bursts sent in one request.
 const PAIRS_PER_REQUEST: usize = 4;
-const OUTSIDE_KILLS_FORGIVEN: usize = 3;
-
 /// One side of a comparison.
 pub struct Contender {
     pub image: Artifact,

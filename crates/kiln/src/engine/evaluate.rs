@@ -12,15 +12,11 @@ use kiln_core::trial::{
 
 use super::oracle::Oracle;
 use super::sampling;
-use super::worker::{Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use super::{Stream, broken, run_deadline};
 use crate::cache::Artifact;
 use crate::exit::Failure;
 use crate::task::{ENTRY_SYMBOL, Precision, Task};
-
-/// A worker killed from outside says nothing about its candidate; more often than this in a row it
-/// is the candidate after all (memory, most likely).
-const OUTSIDE_KILLS_FORGIVEN: usize = 3;
 
 /// Where the inputs of one trial come from.
 #[derive(Clone, Copy, Debug)]

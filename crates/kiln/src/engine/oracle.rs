@@ -9,7 +9,7 @@ use kiln_core::numerics::Expected;
 use kiln_core::protocol::{Placement, Request, Response};
 
 use super::compile_pool::CompilePool;
-use super::worker::{Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use super::{broken, interrupted};
 use crate::cache::Artifact;
 use crate::exit::{Exit, Failure};
@@ -123,7 +123,7 @@ impl Oracle {
         loop {
             match self.try_run(image, problem.clone()) {
                 Ok(bytes) => return Ok(bytes),
-                Err(WorkerEnd::Signal(9)) if attempts < 3 => {
+                Err(WorkerEnd::Signal(9)) if attempts < OUTSIDE_KILLS_FORGIVEN => {
                     attempts += 1;
                     self.worker = None;
                 }

@@ -20,6 +20,9 @@ const OUTPUT_LIMIT_BYTES: u64 = 8 << 20;
 const OUTPUT_KEPT_BYTES: usize = 4 << 10;
 /// How often a waiting supervisor looks at floods and interrupts.
 const TICK: Duration = Duration::from_millis(20);
+/// A worker killed from outside says nothing about its candidate; killed more often than this in
+/// a row, it is the candidate after all (memory, most likely).
+pub const OUTSIDE_KILLS_FORGIVEN: usize = 3;
 const GREETING_DEADLINE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +64,18 @@ struct Printed {
 }
 
 impl Worker {
+    /// Starts a worker. One killed from outside before it has done anything is simply replaced.
     pub fn spawn(kind: WorkerKind) -> Result<Worker, WorkerEnd> {
+        for _ in 0..OUTSIDE_KILLS_FORGIVEN {
+            match Worker::try_spawn(kind) {
+                Err(WorkerEnd::Signal(9)) => {}
+                result => return result,
+            }
+        }
+        Worker::try_spawn(kind)
+    }
+
+    fn try_spawn(kind: WorkerKind) -> Result<Worker, WorkerEnd> {
         let broken = |what: &str, e: io::Error| WorkerEnd::Broken(format!("{what}: {e}"));
         // The running binary itself, also when a newer one has taken its place on disk.
         let mut command = Command::new("/proc/self/exe");
@@ -167,6 +181,10 @@ impl Worker {
                 Ok(Ok(Some(frame))) => return Ok(frame),
                 // The pipe is closed or torn: the process is dying or already dead.
                 Ok(Ok(None)) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.post_mortem());
+                }
+                // Killed in the middle of an answer.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(self.post_mortem());
                 }
                 Ok(Err(error)) => {

@@ -1,5 +1,5 @@
 //! A project in a temporary folder, and kiln run inside it.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +34,13 @@ impl Project {
     pub fn with(source: &str) -> Project {
         let project = Project::new();
         copy_folder(&repository().join(source), &project.root);
+        project
+    }
+
+    /// A project with a copy of the kernels that ship, as in a fresh clone.
+    pub fn with_kernels() -> Project {
+        let project = Project::new();
+        copy_folder(&repository().join("kernels"), &project.root.join("kernels"));
         project
     }
 
@@ -102,6 +109,9 @@ pub fn finished_trials(events: &[u8]) -> Vec<Value> {
         .filter(|event| event["event"] == "trial_finished")
         .collect()
 }
+
+/// The example of `kiln tune --help`; `tests/tune.rs` runs it and looks at the result.
+pub const TUNE_EXAMPLE: &str = "kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
 
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,0 +1,101 @@
+//! Every verb's help carries an example, and every example runs.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Project, TUNE_EXAMPLE, text};
+
+/// Verbs and sub-verbs, found by walking the help itself.
+fn verbs(project: &Project, prefix: &[&str]) -> Vec<Vec<String>> {
+    let mut arguments = prefix.to_vec();
+    arguments.push("--help");
+    let help = text(&project.run(&arguments).stdout);
+    let mut found = vec![prefix.iter().map(|s| s.to_string()).collect()];
+    let Some(commands) = help.split("Commands:\n").nth(1) else {
+        return found;
+    };
+    let names = commands
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in names {
+        let mut longer = prefix.to_vec();
+        longer.push(name);
+        found.extend(verbs(project, &longer));
+    }
+    found
+}
+
+fn examples(help: &str) -> Vec<String> {
+    let mut parts = help.split("Example:\n");
+    parts.next();
+    parts
+        .flat_map(|part| part.lines().take_while(|line| line.starts_with("  ")))
+        .map(|line| line.trim().to_string())
+        .collect()
+}
+
+#[test]
+fn every_help_has_an_example_that_runs() {
+    let project = Project::with_kernels();
+    project.write(
+        "my_kernel.c",
+        "#ifndef UNROLL\n#define UNROLL 4\n#endif\n\
+         void my_kernel(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i]; }\n",
+    );
+    // One study to list and show.
+    project.json(
+        &["tune", "kernels/vector_add", "--trials", "2", "--json"],
+        &[1, 4],
+    );
+    let verbs = verbs(&project, &[]);
+    assert!(verbs.len() > 10, "{verbs:?}");
+    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_kiln"));
+    let path = format!(
+        "{}:{}",
+        binary.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let mut seen = std::collections::BTreeSet::new();
+    for verb in verbs {
+        let mut arguments: Vec<&str> = verb.iter().map(String::as_str).collect();
+        arguments.push("--help");
+        let output = project.run(&arguments);
+        assert!(output.status.success());
+        let help = text(&output.stdout);
+        let examples = examples(&help);
+        assert!(
+            !examples.is_empty(),
+            "`kiln {}` has no example:\n{help}",
+            verb.join(" ")
+        );
+        for example in examples {
+            assert!(example.starts_with("kiln "), "{example}");
+            if example == TUNE_EXAMPLE || !seen.insert(example.clone()) {
+                continue;
+            }
+            let mut shell = std::process::Command::new("sh");
+            shell
+                .args(["-c", &example])
+                .current_dir(&project.root)
+                .env("PATH", &path);
+            shell.env("KILN_HOME", &project.home);
+            let output = shell.output().unwrap();
+            assert!(
+                output.status.success(),
+                "`{example}`: {}",
+                text(&output.stderr)
+            );
+        }
+    }
+}
+
+#[test]
+fn help_and_version_read_as_documented() {
+    let project = Project::new();
+    insta::assert_snapshot!("help", text(&project.run(&["--help"]).stdout));
+    insta::assert_snapshot!("help_tune", text(&project.run(&["tune", "--help"]).stdout));
+    assert!(text(&project.run(&["--version"]).stdout).starts_with("kiln 0."));
+}
