@@ -46,6 +46,9 @@ pub struct StudyHeader {
     /// The speedup that counts as success.
     pub target_speedup: f64,
     pub price_per_hour: Option<f64>,
+    /// What one launch must do at least, where the manifest says.
+    pub flops: Option<f64>,
+    pub bytes: Option<f64>,
     pub device: DeviceInfo,
     pub space: SpaceFacts,
     pub created_unix_ms: u64,

@@ -290,6 +290,8 @@ pub struct Confirm {
     pub rounds: u64,
     /// Differences inside this fraction are the same speed.
     pub margin: f64,
+    /// Slow kernels get fewer samples, so that confirming takes about this long at most.
+    pub max_seconds: f64,
 }
 
 impl Manifest {

@@ -6,6 +6,7 @@ pub mod compile_pool;
 pub mod confirm;
 pub mod evaluate;
 pub mod interrupt;
+pub mod opening;
 pub mod oracle;
 pub mod sampling;
 pub mod tune;

@@ -30,6 +30,19 @@ pub fn exit_code(study: &Study) -> Exit {
     }
 }
 
+/// Rates a time means, where the manifest says how much work a launch does.
+pub fn rates(study: &Study, ns: f64) -> Rates {
+    Rates {
+        gflops: study.header.flops.map(|flops| flops / ns),
+        gigabytes_per_second: study.header.bytes.map(|bytes| bytes / ns),
+    }
+}
+
+pub struct Rates {
+    pub gflops: Option<f64>,
+    pub gigabytes_per_second: Option<f64>,
+}
+
 /// Money spent, where a price is known.
 pub fn cost(study: &Study) -> Option<f64> {
     Some(study.header.price_per_hour? * study.wall_ms as f64 / 3.6e6)

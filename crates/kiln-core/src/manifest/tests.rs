@@ -90,7 +90,8 @@ fn a_short_manifest_gets_the_documented_defaults() {
             samples: 100,
             finalists: 3,
             rounds: 5,
-            margin: 0.03
+            margin: 0.03,
+            max_seconds: 120.0,
         }
     );
     assert_eq!(manifest.nonfinite, Nonfinite::Reject);

@@ -23,8 +23,9 @@ use crate::task::{Precision, Task};
 
 /// Fewer than this many samples per process cannot tell anything.
 const LEAST_PER_ROUND: usize = 5;
-/// Pairs of bursts sent in one request.
+/// Pairs of bursts sent in one request; one where a pair takes longer than this.
 const PAIRS_PER_REQUEST: usize = 4;
+const LONG_PAIR_NANOS: f64 = 50e6;
 /// One side of a comparison.
 pub struct Contender {
     pub image: Artifact,
@@ -47,6 +48,8 @@ pub struct Confirmer<'a> {
     pub task: &'a Task,
     pub oracle: &'a mut Oracle,
     pub baseline: &'a Contender,
+    /// As measured in the search; decides only how many samples there is time for.
+    pub baseline_ns: f64,
     pub secret: u64,
     /// Told before each step.
     pub status: &'a mut dyn FnMut(&str),
@@ -56,9 +59,7 @@ impl Confirmer<'_> {
     pub fn confirm(&mut self, finalists: Vec<Candidate<'_>>) -> Result<Confirmation, Failure> {
         let settings = self.task.manifest().confirm.clone();
         let rounds = settings.rounds.max(1) as usize;
-        let per_round = (settings.samples as usize)
-            .div_ceil(rounds)
-            .max(LEAST_PER_ROUND);
+        let per_round = samples_per_round(&settings, rounds, &finalists, self.baseline_ns);
         let mut confirmation = Confirmation {
             playoff: Vec::new(),
             dropped: Vec::new(),
@@ -206,6 +207,24 @@ impl Confirmer<'_> {
     }
 }
 
+/// As many samples as asked for, or as there is time for.
+fn samples_per_round(
+    settings: &kiln_core::manifest::Confirm,
+    rounds: usize,
+    finalists: &[Candidate<'_>],
+    baseline_ns: f64,
+) -> usize {
+    let asked = (settings.samples as usize).div_ceil(rounds);
+    let slowest = finalists
+        .iter()
+        .filter_map(|c| c.trial.outcome.median_ns())
+        .fold(0.0, f64::max);
+    let pair_seconds = (baseline_ns + slowest) / 1e9;
+    let processes = (rounds + finalists.len()) as f64;
+    let affordable = settings.max_seconds / (pair_seconds * processes);
+    asked.min(affordable as usize).max(LEAST_PER_ROUND)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Baseline = 0,
@@ -244,17 +263,26 @@ impl Arena<'_> {
         let deadline = run_deadline(self.task);
         let placements = self.set_up(worker, deadline)?;
         let mut launches = [1, 1];
+        let mut pair_nanos = 0.0;
         for side in [Side::Baseline, Side::Candidate] {
             self.acting = Some(side);
             let poison = input::mix(&[self.seed, 10 + side as u64]);
-            launches[side as usize] =
-                sampling::warm_up(worker, placements[side as usize], poison, deadline)?;
+            let warm = sampling::warm_up(worker, placements[side as usize], poison, deadline)?;
+            launches[side as usize] = warm.launches;
+            pair_nanos += warm.burst_nanos;
         }
         self.acting = None;
+        let at_once = if pair_nanos > LONG_PAIR_NANOS {
+            1
+        } else {
+            PAIRS_PER_REQUEST
+        };
+        // Each side has its own time limit, and a request holds at least one burst of both.
+        let deadline = 2 * deadline;
         let mut taken = [Vec::new(), Vec::new()];
         let mut step = 0;
         while taken[0].len() < samples {
-            let pairs = PAIRS_PER_REQUEST.min(samples - taken[0].len());
+            let pairs = at_once.min(samples - taken[0].len());
             let order: Vec<Side> = (0..pairs)
                 .flat_map(|p| self.order_of_pair(step, p))
                 .collect();

@@ -48,13 +48,20 @@ pub fn run_bursts(
     }
 }
 
-/// Warms a slot up and finds how many launches make one sample.
+pub struct Warm {
+    /// Launches that make one sample.
+    pub launches: u32,
+    /// About how long one sample takes.
+    pub burst_nanos: f64,
+}
+
+/// Warms an image up and finds how many launches make one sample.
 pub fn warm_up(
     worker: &mut Worker,
     on: Placement,
     poison: u64,
     deadline: Duration,
-) -> Result<u32, WorkerEnd> {
+) -> Result<Warm, WorkerEnd> {
     let started = Instant::now();
     let mut launches = 1;
     let mut rounds = 0;
@@ -63,7 +70,10 @@ pub fn warm_up(
         rounds += 1;
         let wanted = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
         if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
-            return Ok(wanted);
+            return Ok(Warm {
+                launches: wanted,
+                burst_nanos: per_launch * f64::from(wanted),
+            });
         }
         launches = wanted;
     }
@@ -80,7 +90,7 @@ pub fn sample(
     deadline: Duration,
 ) -> Result<Sampled, WorkerEnd> {
     let mut poison = poison_seed;
-    let batch = warm_up(worker, on, poison, deadline)?;
+    let batch = warm_up(worker, on, poison, deadline)?.launches;
     let mut samples_ns: Vec<f64> = Vec::new();
     let started = Instant::now();
     loop {

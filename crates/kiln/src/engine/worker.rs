@@ -49,10 +49,13 @@ pub enum WorkerEnd {
     Broken(String),
 }
 
+/// A response and its payload.
+type Frame = (Response, Vec<u8>);
+
 pub struct Worker {
     child: Child,
     stdin: Option<ChildStdin>,
-    responses: Receiver<io::Result<Option<(Response, Vec<u8>)>>>,
+    responses: Receiver<io::Result<Option<Frame>>>,
     printed: Arc<Printed>,
     pub device: DeviceInfo,
 }
@@ -132,11 +135,7 @@ impl Worker {
     }
 
     /// Sends a request and waits for its answer. After any `Err` but `Refused` the worker is dead.
-    pub fn request(
-        &mut self,
-        request: &Request,
-        deadline: Duration,
-    ) -> Result<(Response, Vec<u8>), WorkerEnd> {
+    pub fn request(&mut self, request: &Request, deadline: Duration) -> Result<Frame, WorkerEnd> {
         let sent = match &mut self.stdin {
             Some(stdin) => write_frame(stdin, request, &[]),
             None => Err(io::ErrorKind::BrokenPipe.into()),
@@ -157,7 +156,7 @@ impl Worker {
         String::from_utf8_lossy(&tail).trim().to_string()
     }
 
-    fn receive(&mut self, deadline: Duration) -> Result<(Response, Vec<u8>), WorkerEnd> {
+    fn receive(&mut self, deadline: Duration) -> Result<Frame, WorkerEnd> {
         let started = Instant::now();
         loop {
             let left = deadline.saturating_sub(started.elapsed());

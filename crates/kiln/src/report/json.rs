@@ -7,7 +7,7 @@ use kiln_core::study::Study;
 use kiln_core::trial::Assignment;
 use serde_json::{Map, Value, json};
 
-use super::{cost, is_success, notes};
+use super::{cost, is_success, notes, rates};
 
 /// Raised when a key changes its meaning; new keys may appear at any time.
 const SCHEMA_VERSION: u64 = 1;
@@ -46,6 +46,8 @@ pub fn document(study: &Study, store: &str) -> Value {
         "trials": study.trials.len(),
         "wall_s": study.wall_ms as f64 / 1e3,
         "study": study.id,
+        "gflops": comparison.and_then(|c| rates(study, c.candidate_ns).gflops),
+        "gigabytes_per_second": comparison.and_then(|c| rates(study, c.candidate_ns).gigabytes_per_second),
         "target_speedup": header.target_speedup,
         "sentence": comparison.map(|c| c.sentence.clone()),
         "samples": comparison.map(|c| json!({

@@ -139,7 +139,7 @@ impl Observer for Progress {
                         self.say(&line(trial, is_best));
                     }
                 } else {
-                    let state = if done % 10 == 0 {
+                    let state = if done.is_multiple_of(10) {
                         format!("  [{}]", self.state(study))
                     } else {
                         String::new()

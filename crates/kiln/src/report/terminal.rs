@@ -1,12 +1,13 @@
 //! The final table, for people.
 
 use kiln_core::diagnostic::printable;
+use kiln_core::stats::Interval;
 use kiln_core::study::Study;
 use kiln_core::trial::Assignment;
 use kiln_core::units::human_ns;
 use kiln_core::verdict::Comparison;
 
-use super::{cost, json, next_step, notes};
+use super::{cost, json, next_step, notes, rates};
 use crate::store::StudySummary;
 
 const RUNNERS_UP: usize = 5;
@@ -34,17 +35,20 @@ pub fn summary(study: &Study, store: &str) -> String {
             lines.extend(verdict_lines(&winner.comparison));
             let baseline = study.baseline.as_ref().map_or("", |b| b.label.as_str());
             lines.push(String::new());
-            lines.push(latency_line(
-                "baseline",
-                winner.comparison.baseline_ns,
-                winner.comparison.baseline_ci_95,
-                baseline,
-            ));
+            let c = &winner.comparison;
             let trial = format!("trial {}", winner.trial);
             lines.push(latency_line(
+                study,
+                "baseline",
+                c.baseline_ns,
+                c.baseline_ci_95,
+                baseline,
+            ));
+            lines.push(latency_line(
+                study,
                 "winner",
-                winner.comparison.candidate_ns,
-                winner.comparison.candidate_ci_95,
+                c.candidate_ns,
+                c.candidate_ci_95,
                 &trial,
             ));
             lines.push(format!("  config    {}", config_text(&winner.config)));
@@ -97,9 +101,16 @@ fn verdict_lines(c: &Comparison) -> Vec<String> {
     ]
 }
 
-fn latency_line(name: &str, ns: f64, interval: kiln_core::stats::Interval, detail: &str) -> String {
+fn latency_line(study: &Study, name: &str, ns: f64, interval: Interval, detail: &str) -> String {
+    let rates = rates(study, ns);
+    let gflops = rates
+        .gflops
+        .map_or(String::new(), |g| format!("  {g:.1} GFLOP/s"));
+    let bytes = rates
+        .gigabytes_per_second
+        .map_or(String::new(), |g| format!("  {g:.1} GB/s"));
     format!(
-        "  {name:<9} {:>10}  [{}, {}]  {}",
+        "  {name:<9} {:>10}  [{}, {}]{gflops}{bytes}  {}",
         human_ns(ns),
         human_ns(interval.low),
         human_ns(interval.high),
@@ -186,7 +197,7 @@ pub fn group_digits(number: u128) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

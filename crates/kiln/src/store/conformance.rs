@@ -28,6 +28,8 @@ fn started(kernel: &str) -> Event {
         batch: 4,
         target_speedup: 1.1,
         price_per_hour: None,
+        flops: Some(1e9),
+        bytes: None,
         device: DeviceInfo {
             kind: "cpu".into(),
             name: "test".into(),

@@ -136,6 +136,7 @@ pub(super) fn confirm(section: &Section, problems: &mut Problems) -> Confirm {
         finalists: section.count("finalists"),
         rounds: section.count("rounds"),
         margin: section.real("margin"),
+        max_seconds: section.real("max_seconds"),
     };
     if confirm.rounds > confirm.samples {
         let (rounds, samples) = (confirm.rounds, confirm.samples);

@@ -285,6 +285,13 @@ pub(super) static CONFIRM: Table = table(
             "margin = 0.03",
         )
         .or("0.03"),
+        Key::optional(
+            "max_seconds",
+            &[SECONDS],
+            "Slow kernels get fewer samples, so that confirming takes about this long at most.",
+            "max_seconds = 120",
+        )
+        .or("120"),
     ],
 );
 

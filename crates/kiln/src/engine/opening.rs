@@ -1,0 +1,102 @@
+//! The beginning of a study: a new one, or one that was interrupted and may go on.
+
+use kiln_core::event::{Event, Identity, StudyHeader};
+use kiln_core::study::Study;
+
+use super::tune::{Observer, Options};
+use crate::cache;
+use crate::exit::{Exit, Failure};
+use crate::store::Store;
+use crate::task::Task;
+
+/// Continues the latest unfinished study of this manifest if nothing that matters has changed.
+pub fn open_study(
+    task: &Task,
+    options: &Options,
+    store: &mut dyn Store,
+    observer: &mut dyn Observer,
+) -> Result<Study, Failure> {
+    let identity = identity(task, options);
+    let name = task.file.name();
+    let unfinished = store
+        .studies()?
+        .into_iter()
+        .rev()
+        .find(|s| s.header.manifest == name)
+        .filter(|s| !s.finished && !options.fresh);
+    if let Some(summary) = unfinished {
+        let mut differences = identity.differences(&summary.header.identity);
+        if options.seed.is_some_and(|seed| seed != summary.header.seed) {
+            differences.push("the seed");
+        }
+        if differences.is_empty() {
+            let mut study = store.study(summary.id)?;
+            observer.note(&format!(
+                "resuming study {} after {} trials",
+                study.id,
+                study.trials.len()
+            ));
+            let event = Event::Resumed {
+                kiln_version: env!("CARGO_PKG_VERSION").into(),
+            };
+            store.append(study.id, study.wall_ms, &event)?;
+            study.apply(study.wall_ms, event);
+            return Ok(study);
+        }
+        observer.note(&format!(
+            "study {} was interrupted, but {} changed since: starting a new one",
+            summary.id,
+            differences.join(" and ")
+        ));
+    }
+    let manifest = task.manifest();
+    let header = StudyHeader {
+        kernel: manifest.kernel.name.clone(),
+        manifest: name,
+        shape: manifest.target().name.clone(),
+        dimensions: manifest.target().dimensions.clone(),
+        identity,
+        seed: options.seed.unwrap_or_else(|| cache::random_u64() >> 1),
+        secret: cache::random_u64(),
+        strategy: options.strategy.clone(),
+        batch: 2 * options.jobs.max(1),
+        target_speedup: manifest.baseline.as_ref().map_or(1.0, |b| b.target),
+        price_per_hour: manifest.budget.price_per_hour,
+        flops: task.work(manifest.work.flops.as_ref()),
+        bytes: task.work(manifest.work.bytes.as_ref()),
+        device: task.device.clone(),
+        space: task.space_facts(),
+        created_unix_ms: std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis() as u64),
+        kiln_version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let event = Event::StudyStarted(Box::new(header));
+    let id = store.create(&event)?;
+    let study = Study::from_events(id, [(0, event.clone())])
+        .map_err(|e| Failure::new(Exit::Bug, e.to_string()))?;
+    observer.event(&study, &event);
+    Ok(study)
+}
+
+fn identity(task: &Task, options: &Options) -> Identity {
+    let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..16].to_string();
+    let tunables = serde_json::to_string(task.space.tunables()).unwrap_or_default();
+    let count = task
+        .space
+        .count()
+        .map_or_else(|| "?".into(), |n| n.to_string());
+    Identity {
+        manifest: hash(&task.file.text),
+        sources: task.sources_hash()[..16].to_string(),
+        space: hash(&format!("{tunables} {count}")),
+        device: format!("{} x{}", task.device.name, task.device.cores),
+        compiler: task.compiler.identity.clone(),
+        strategy: format!(
+            "{} {} kiln {}",
+            options.strategy,
+            task.manifest().search.seed_trials,
+            env!("CARGO_PKG_VERSION")
+        ),
+    }
+}

@@ -1,0 +1,248 @@
+//! What to compile: the units handed to the compiler, and what their images depend on.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use kiln_core::dtype::DType;
+use kiln_core::manifest::{ArgumentKind, BaselineKind, Manifest, Reference};
+use kiln_core::protocol::CompileJob;
+use kiln_core::trial::Assignment;
+use kiln_core::value::Value;
+use kiln_device::cc::FIXED_FLAGS;
+
+use super::{ENTRY_SYMBOL, Precision, ReferenceFile, Task};
+use crate::cache::Recipe;
+use crate::engine::compile_pool::Build;
+use crate::exit::Failure;
+use crate::settings;
+
+const COMPILE_MEMORY_BYTES: u64 = 8 << 30;
+
+pub struct Compiler {
+    pub command: Vec<String>,
+    /// Version, and the processor where flags say `native`.
+    pub identity: String,
+}
+
+impl Task {
+    pub fn candidate_build(&self, config: &Assignment) -> Build {
+        let manifest = self.manifest();
+        let unit = self.unit(
+            &self.source,
+            &manifest.kernel.entry.value,
+            Precision::Declared,
+        );
+        self.build(unit, &manifest.kernel.flags, config)
+    }
+
+    pub fn reference_build(&self) -> Option<Build> {
+        let ReferenceFile::C { path } = &self.reference else {
+            return None;
+        };
+        let Some(Reference::C { entry, flags, .. }) = &self.manifest().reference else {
+            return None;
+        };
+        Some(self.build(
+            self.unit(path, entry, Precision::Double),
+            flags,
+            &Vec::new(),
+        ))
+    }
+
+    /// What to beat: its build and a name for it.
+    pub fn baseline_build(&self) -> Result<(Build, String), Failure> {
+        let manifest = self.manifest();
+        match manifest.baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::C {
+                source,
+                entry,
+                flags,
+            }) => {
+                let path = self.baseline.as_ref().expect("resolved with the task");
+                let unit = self.unit(path, entry, Precision::Declared);
+                Ok((
+                    self.build(unit, flags, &Vec::new()),
+                    format!("{}:{entry}", source.value),
+                ))
+            }
+            Some(BaselineKind::Config { values, .. }) => {
+                let config = self.in_space_order(values);
+                Ok((self.candidate_build(&config), "the given config".into()))
+            }
+            None => Err(Failure::usage(format!(
+                "`{}` has no [baseline]: a verdict needs something to beat",
+                self.file.name()
+            ))
+            .hint("add `[baseline]` with `c = \"baseline.c:function\"` or `config = { … }`")),
+        }
+    }
+
+    fn in_space_order(&self, values: &[(String, Value)]) -> Assignment {
+        let tunables = self.space.tunables().iter();
+        tunables
+            .filter_map(|t| values.iter().find(|(name, _)| *name == t.name).cloned())
+            .collect()
+    }
+
+    /// The config the baseline's arguments are made with.
+    pub fn baseline_config(&self) -> Result<Assignment, Failure> {
+        match self.manifest().baseline.as_ref().map(|b| &b.kind) {
+            Some(BaselineKind::Config { values, .. }) => Ok(self.in_space_order(values)),
+            _ => self.any_config(),
+        }
+    }
+
+    fn build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+        let mut defines: Vec<(String, String)> = config
+            .iter()
+            .map(|(name, value)| (name.clone(), value.define()))
+            .collect();
+        defines.sort();
+        let timeout = self.manifest().measure.compile_timeout_seconds;
+        let job = CompileJob {
+            compiler: self.compiler.command.clone(),
+            unit,
+            flags: flags.to_vec(),
+            defines,
+            include_dirs: self.include_dirs.clone(),
+            output: String::new(),
+            memory_limit_bytes: COMPILE_MEMORY_BYTES,
+            cpu_limit_seconds: timeout.ceil() as u64 + 1,
+        };
+        let mut parts = vec![self.compiler.identity.clone(), job.unit.clone()];
+        parts.extend(job.compiler.iter().cloned());
+        parts.push("flags".into());
+        parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
+        parts.extend(job.flags.iter().cloned());
+        parts.push("defines".into());
+        parts.extend(job.defines.iter().map(|(n, v)| format!("{n}={v}")));
+        parts.push("includes".into());
+        parts.extend(job.include_dirs.iter().cloned());
+        Build {
+            recipe: Recipe::new(parts.iter().map(String::as_str)),
+            job,
+            deadline: Duration::from_secs_f64(timeout),
+        }
+    }
+
+    /// The source and a wrapper that calls its entry with one pointer per argument, so that the C
+    /// compiler itself checks the manifest's types against the real signature.
+    fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
+        let arguments: Vec<String> = self
+            .manifest()
+            .arguments
+            .iter()
+            .enumerate()
+            .map(|(i, argument)| {
+                let dtype = match precision {
+                    Precision::Double if argument.dtype.is_float() => DType::F64,
+                    _ => argument.dtype,
+                };
+                match (&argument.kind, dtype.c_type()) {
+                    (ArgumentKind::Buffer { .. }, Some(c)) => format!("({c} *)kiln_arguments[{i}]"),
+                    (ArgumentKind::Buffer { .. }, None) => format!("kiln_arguments[{i}]"),
+                    (ArgumentKind::Scalar { .. }, Some(c)) => {
+                        format!("*({c} *)kiln_arguments[{i}]")
+                    }
+                    // Refused by `check_arguments`.
+                    (ArgumentKind::Scalar { .. }, None) => "0".into(),
+                }
+            })
+            .collect();
+        format!(
+            "#include \"{}\"\n#include <stdint.h>\n\
+             __attribute__((visibility(\"default\"))) void {ENTRY_SYMBOL}(void **kiln_arguments) {{\n    \
+             {entry}({});\n}}\n",
+            source.display(),
+            arguments.join(", ")
+        )
+    }
+
+    /// Hash of every file of the project the sources pull in with `#include "…"`.
+    pub fn sources_hash(&self) -> String {
+        let mut roots = vec![self.source.clone()];
+        roots.extend(self.baseline.clone());
+        if let ReferenceFile::C { path } = &self.reference {
+            roots.push(path.clone());
+        }
+        let mut seen = BTreeSet::new();
+        let mut hasher = blake3::Hasher::new();
+        while let Some(path) = roots.pop() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let text = fs::read(&path).unwrap_or_default();
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(&text);
+            roots.extend(self.quoted_includes(&path, &String::from_utf8_lossy(&text)));
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    fn quoted_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {
+        let dirs = from.parent().into_iter().map(Path::to_path_buf);
+        let dirs: Vec<PathBuf> = dirs
+            .chain(self.include_dirs.iter().map(PathBuf::from))
+            .collect();
+        text.lines()
+            .filter_map(|line| {
+                line.trim()
+                    .strip_prefix('#')?
+                    .trim()
+                    .strip_prefix("include")
+            })
+            .filter_map(|rest| rest.trim().strip_prefix('"')?.split('"').next())
+            .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
+            .collect()
+    }
+}
+
+impl Compiler {
+    /// Asks the compiler for its version; an absent one is the machine's problem.
+    pub fn find(manifest: &Manifest) -> Result<Compiler, Failure> {
+        let command = settings::c_compiler();
+        let missing = |why: String| {
+            Failure::machine(format!("no C compiler: `{}` {why}", command.join(" ")))
+                .hint("install one (Debian: `apt install gcc`), or set KILN_CC")
+        };
+        let output = Command::new(&command[0])
+            .args(&command[1..])
+            .arg("--version")
+            .env("LC_ALL", "C")
+            .output()
+            .map_err(|e| missing(format!("cannot be run: {e}")))?;
+        if !output.status.success() {
+            return Err(missing(format!("fails with {}", output.status)));
+        }
+        let version = String::from_utf8_lossy(&output.stdout);
+        let version = version.lines().next().unwrap_or_default().to_string();
+        let native = manifest.kernel.flags.iter().any(|f| f.contains("native"));
+        let processor = if native {
+            processor_features()
+        } else {
+            String::new()
+        };
+        Ok(Compiler {
+            identity: format!("{version} {processor}"),
+            command,
+        })
+    }
+}
+
+/// Hash of the processor's model and features: what `native` means here.
+fn processor_features() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let relevant: Vec<&str> = text
+        .split("\n\n")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .filter(|l| {
+            l.starts_with("model name") || l.starts_with("flags") || l.starts_with("Features")
+        })
+        .collect();
+    blake3::hash(relevant.join("\n").as_bytes()).to_hex()[..16].to_string()
+}
