@@ -27,15 +27,22 @@ pub fn read(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String
             "`{path}` holds {found}, {dtype} ({wanted}) is needed"
         ));
     }
-    let width = dtype.size_bytes();
-    let mut bytes = Vec::with_capacity(elements * width);
-    let file = File::open(path).map_err(|e| format!("cannot open `{path}`: {e}"))?;
-    let mut reader = BufReader::new(file);
-    std::io::Read::read_to_end(&mut reader, &mut bytes)
-        .map_err(|e| format!("cannot read `{path}`: {e}"))?;
-    let data = bytes.len().checked_sub(elements * width);
-    data.map(|start| bytes.split_off(start))
-        .ok_or_else(|| format!("`{path}` is shorter than its header says"))
+    let mut bytes = std::fs::read(path).map_err(|e| format!("cannot read `{path}`: {e}"))?;
+    let start = data_start(&bytes);
+    if bytes.len() < start + elements * dtype.size_bytes() {
+        return Err(format!("`{path}` is shorter than its header says"));
+    }
+    bytes.truncate(start + elements * dtype.size_bytes());
+    Ok(bytes.split_off(start))
+}
+
+/// Where the elements begin: behind magic, version, header length and header. The header itself
+/// was read by the crate; only its length matters here, so that elements stay raw bytes.
+fn data_start(bytes: &[u8]) -> usize {
+    match bytes.get(6) {
+        Some(1) => 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]])),
+        _ => 12 + u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize,
+    }
 }
 
 /// NumPy's code for little-endian elements; bfloat16 has none and is stored as 16-bit words.
