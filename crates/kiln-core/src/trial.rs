@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::human_ns;
 use crate::value::Value;
 
 /// A config spelled out, in the manifest's order of tunables.
@@ -274,8 +275,8 @@ impl fmt::Display for Outcome {
             Outcome::Wrong(mismatch) => write!(f, "{}", mismatch),
             Outcome::Measured(m) => write!(
                 f,
-                "{:.3} us, median of {}",
-                crate::stats::median(&m.samples_ns) / 1e3,
+                "{}, median of {}",
+                human_ns(crate::stats::median(&m.samples_ns)),
                 m.samples_ns.len()
             ),
         }
