@@ -19,30 +19,36 @@ pub const MAX_PAYLOAD_BYTES: u64 = 16 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Compile(CompileJob),
-    /// Loads an image into a slot; several slots can be loaded side by side.
+    /// Loads the image this worker is about.
     Load {
-        slot: usize,
         image: String,
         symbol: String,
     },
-    /// Allocates and fills the buffers of a problem, in place of all earlier ones.
+    /// Allocates and fills the buffers of a problem, in place of the last one.
     Prepare(Problem),
-    /// As `Prepare`, beside the earlier problems. Sets count from 0 in the order prepared.
-    PrepareAlso(Problem),
     /// Poisons the outputs, launches once, and answers like `Inspect`.
     Check {
-        on: Placement,
+        cores: Cores,
         poison: u64,
     },
-    /// Runs each burst in order and answers with its time. Outputs are poisoned first.
+    /// Poisons the outputs and times `bursts` bursts of `launches` launches each.
     Sample {
-        bursts: Vec<Burst>,
+        launches: u32,
+        bursts: u32,
+        cores: Cores,
         poison: u64,
     },
-    /// Verifies guard zones and answers with all outputs of a set.
-    Inspect {
-        set: usize,
-    },
+    /// Verifies guard zones and answers with all outputs as the last launch left them.
+    Inspect,
+}
+
+/// Where a launch may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cores {
+    /// Wherever the system puts it.
+    Any,
+    /// On this many processor cores, always the same ones.
+    Pinned(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,21 +101,6 @@ pub struct MemoryFault {
     pub offset: i64,
     /// Inside the buffer itself: it is a read-only input.
     pub inside: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Burst {
-    pub on: Placement,
-    pub launches: u32,
-}
-
-/// Which image runs on which buffers, and on how many cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
-    pub slot: usize,
-    pub set: usize,
-    /// Processor cores to stay on; 0 leaves placement to the system.
-    pub cores: usize,
 }
 
 /// All a toolchain needs to make one image.

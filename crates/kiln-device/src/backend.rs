@@ -1,6 +1,6 @@
 //! The two traits a device family implements.
 
-use kiln_core::protocol::{Burst, CompileJob, Compiled, DeviceInfo, Placement, Problem, Refusal};
+use kiln_core::protocol::{CompileJob, Compiled, Cores, DeviceInfo, Problem, Refusal};
 use kiln_core::trial::CompileFailure;
 
 /// Makes images. Runs in a compile worker; needs no device.
@@ -11,16 +11,15 @@ pub trait Toolchain {
 /// Loads and runs images. Runs in a device worker. One method per step of the loop.
 pub trait Backend {
     fn device(&self) -> DeviceInfo;
-    fn load(&mut self, slot: usize, image: &str, symbol: &str) -> Result<(), Refusal>;
-    /// Forgets all buffers.
-    fn clear(&mut self);
-    /// Adds a set of buffers; sets count from 0.
+    fn load(&mut self, image: &str, symbol: &str) -> Result<(), Refusal>;
+    /// Makes the buffers of a problem, in place of the last one's.
     fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal>;
-    /// Fills every output of every set with bytes drawn from the seed and restores inout buffers.
+    /// Fills every output with bytes drawn from the seed and restores inout buffers.
     fn poison(&mut self, seed: u64) -> Result<(), Refusal>;
-    fn launch(&mut self, on: Placement) -> Result<(), Refusal>;
-    /// Nanoseconds of each burst.
-    fn sample(&mut self, bursts: &[Burst]) -> Result<Vec<u64>, Refusal>;
-    /// Verifies the guard zones of a set, then returns its outputs one after another.
-    fn inspect(&mut self, set: usize) -> Result<Vec<u8>, Refusal>;
+    fn launch(&mut self, cores: Cores) -> Result<(), Refusal>;
+    /// Nanoseconds of each of `bursts` bursts of `launches` launches.
+    fn sample(&mut self, launches: u32, bursts: u32, cores: Cores) -> Result<Vec<u64>, Refusal>;
+    /// Verifies guard zones, then returns all outputs one after another, as they were the moment
+    /// the last launch returned.
+    fn inspect(&mut self) -> Result<Vec<u8>, Refusal>;
 }

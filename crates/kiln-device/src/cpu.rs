@@ -6,7 +6,7 @@ use std::time::Instant;
 use kiln_core::dtype::DType;
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Burst, DeviceInfo, Placement, Problem, Refusal};
+use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, Problem, Refusal};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backend::Backend;
@@ -21,7 +21,7 @@ use guarded::{Access, GuardedBuffer};
 /// The generated wrapper every image exports: takes one pointer per argument.
 type Entry = unsafe extern "C" fn(*const *mut c_void);
 
-struct Slot {
+struct Image {
     entry: Entry,
     /// Kept so the code stays mapped.
     _library: Library,
@@ -41,13 +41,16 @@ enum Storage {
 struct Set {
     storage: Vec<Storage>,
     has_inout: bool,
+    /// All outputs as they were the moment the last launch returned. Work that a candidate
+    /// finishes behind the clock comes too late for it.
+    snapshot: Vec<u8>,
 }
 
 #[derive(Default)]
 pub struct CpuBackend {
-    slots: Vec<Option<Slot>>,
-    sets: Vec<Set>,
-    pinned_to: Option<usize>,
+    image: Option<Image>,
+    problem: Option<Set>,
+    pinned: Option<Cores>,
 }
 
 impl CpuBackend {
@@ -55,25 +58,23 @@ impl CpuBackend {
         CpuBackend::default()
     }
 
-    fn entry(&self, slot: usize) -> Result<Entry, Refusal> {
-        let found = self.slots.get(slot).and_then(Option::as_ref);
-        found
-            .map(|slot| slot.entry)
-            .ok_or_else(|| bad_task(format!("slot {slot} is empty")))
-    }
-
-    fn set(&mut self, set: usize) -> Result<&mut Set, Refusal> {
-        self.sets
-            .get_mut(set)
-            .ok_or_else(|| bad_task(format!("there is no set {set}")))
-    }
-
-    fn pin(&mut self, cores: usize) {
-        if self.pinned_to != Some(cores) {
+    /// Code and data of a launch, on the right cores.
+    fn ready(&mut self, cores: Cores) -> Result<(Entry, &mut Set), Refusal> {
+        if self.pinned != Some(cores) {
             environment::pin(cores);
-            self.pinned_to = Some(cores);
+            self.pinned = Some(cores);
+        }
+        match (&self.image, &mut self.problem) {
+            (Some(image), Some(set)) => Ok((image.entry, set)),
+            _ => Err(bad_task("nothing is loaded and prepared".into())),
         }
     }
+}
+
+/// Something that differs from burst to burst.
+fn clock() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| d.as_nanos() as u64)
 }
 
 fn bad_task(message: String) -> Refusal {
@@ -104,6 +105,102 @@ impl Set {
         }
     }
 
+    /// Nanoseconds of a burst of launches on these buffers.
+    ///
+    /// Before each launch one element of each output is spoilt, so that a kernel that skips work
+    /// because its answer is still there from the launch before leaves the wrong one behind.
+    fn run_burst(&mut self, entry: Entry, launches: u32) -> u64 {
+        let pointers = self.pointers();
+        // SAFETY: as in `CpuBackend::launch`.
+        let launch = || unsafe { entry(pointers.as_ptr()) };
+        if self.has_inout {
+            // Each launch needs its input back, outside the clock.
+            let mut total = 0;
+            for _ in 0..launches {
+                self.restore_inout();
+                let start = Instant::now();
+                launch();
+                total += start.elapsed().as_nanos() as u64;
+            }
+            return total;
+        }
+        let spots = self.spots();
+        if launches > 1 {
+            // The first launch after other work finds cold caches; a burst is about warm ones.
+            launch();
+        }
+        let mut next = spots.iter().cycle();
+        let start = Instant::now();
+        for _ in 0..launches {
+            if let Some(spot) = next.next() {
+                // SAFETY: every spot is one byte of a live output buffer of this set.
+                unsafe { **spot = !**spot };
+            }
+            launch();
+        }
+        start.elapsed().as_nanos() as u64
+    }
+
+    /// Bytes spread over all outputs, in an order a kernel cannot foresee.
+    fn spots(&mut self) -> Vec<*mut u8> {
+        const SPOTS: u64 = 61;
+        let draw = input::mix(&[
+            self.pointers().len() as u64,
+            self.snapshot.len() as u64,
+            clock(),
+        ]);
+        let mut spots = Vec::new();
+        for (index, storage) in self.storage.iter_mut().enumerate() {
+            let Storage::Buffer {
+                memory,
+                role: Role::Output,
+                ..
+            } = storage
+            else {
+                continue;
+            };
+            let bytes = memory.bytes_mut();
+            for spot in 0..SPOTS.min(bytes.len() as u64) {
+                let at = input::mix(&[draw, index as u64, spot]) % bytes.len() as u64;
+                spots.push(&raw mut bytes[at as usize]);
+            }
+        }
+        // Outputs take turns.
+        spots.sort_by_key(|spot| input::mix(&[draw, *spot as u64]));
+        spots
+    }
+
+    /// Done before the launch: growing a vector takes time the candidate could use.
+    fn make_room_for_snapshot(&mut self) {
+        let bytes = self.results().map(<[u8]>::len).sum();
+        let mut snapshot = std::mem::take(&mut self.snapshot);
+        snapshot.clear();
+        // Written, not only reserved: fresh pages would fault in while the snapshot is taken.
+        snapshot.resize(bytes, 0);
+        self.snapshot = snapshot;
+    }
+
+    fn take_snapshot(&mut self) {
+        let mut snapshot = std::mem::take(&mut self.snapshot);
+        let mut at = 0;
+        for result in self.results() {
+            snapshot[at..at + result.len()].copy_from_slice(result);
+            at += result.len();
+        }
+        self.snapshot = snapshot;
+    }
+
+    fn results(&self) -> impl Iterator<Item = &[u8]> {
+        self.storage.iter().filter_map(|storage| match storage {
+            Storage::Buffer {
+                memory,
+                role: Role::Output | Role::InOut,
+                ..
+            } => Some(memory.bytes()),
+            _ => None,
+        })
+    }
+
     fn poison(&mut self, seed: u64) {
         for (index, storage) in self.storage.iter_mut().enumerate() {
             if let Storage::Buffer {
@@ -126,7 +223,7 @@ impl Backend for CpuBackend {
         environment::device_info()
     }
 
-    fn load(&mut self, slot: usize, image: &str, symbol: &str) -> Result<(), Refusal> {
+    fn load(&mut self, image: &str, symbol: &str) -> Result<(), Refusal> {
         let not_loadable = |e: libloading::Error| {
             // The loader's own words are in the error's cause.
             let cause = std::error::Error::source(&e).map(ToString::to_string);
@@ -140,22 +237,17 @@ impl Backend for CpuBackend {
             unsafe { Library::open(Some(image), RTLD_NOW | RTLD_LOCAL) }.map_err(not_loadable)?;
         // SAFETY: the wrapper that kiln generates gives this symbol exactly the type `Entry`.
         let entry = *unsafe { library.get::<Entry>(symbol) }.map_err(not_loadable)?;
-        if self.slots.len() <= slot {
-            self.slots.resize_with(slot + 1, || None);
-        }
-        self.slots[slot] = Some(Slot {
+        self.image = Some(Image {
             entry,
             _library: library,
         });
         Ok(())
     }
 
-    fn clear(&mut self) {
-        fault::forget_regions();
-        self.sets.clear();
-    }
-
     fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal> {
+        // The old buffers go first: two problems need not fit side by side.
+        fault::forget_regions();
+        self.problem = None;
         let mut storage = Vec::with_capacity(problem.arguments.len());
         for (index, spec) in problem.arguments.iter().enumerate() {
             let stream = input::mix(&[problem.seed, index as u64]);
@@ -174,75 +266,58 @@ impl Backend for CpuBackend {
                 }
             )
         });
-        self.sets.push(Set { storage, has_inout });
+        self.problem = Some(Set {
+            storage,
+            has_inout,
+            snapshot: Vec::new(),
+        });
         Ok(())
     }
 
     fn poison(&mut self, seed: u64) -> Result<(), Refusal> {
-        for set in &mut self.sets {
+        if let Some(set) = &mut self.problem {
             set.poison(seed);
         }
         Ok(())
     }
 
-    fn launch(&mut self, on: Placement) -> Result<(), Refusal> {
-        let entry = self.entry(on.slot)?;
-        self.pin(on.cores);
-        let pointers = self.set(on.set)?.pointers();
+    fn launch(&mut self, cores: Cores) -> Result<(), Refusal> {
+        let (entry, set) = self.ready(cores)?;
+        let pointers = set.pointers();
+        set.make_room_for_snapshot();
         // SAFETY: `pointers` holds one valid pointer per argument of the wrapper, and the buffers
         // live until the call returns. What the candidate does beyond that is contained by this
         // process.
         unsafe { entry(pointers.as_ptr()) };
+        set.take_snapshot();
         Ok(())
     }
 
-    fn sample(&mut self, bursts: &[Burst]) -> Result<Vec<u64>, Refusal> {
-        let mut nanos = Vec::with_capacity(bursts.len());
-        for burst in bursts {
-            let entry = self.entry(burst.on.slot)?;
-            self.pin(burst.on.cores);
-            let set = self.set(burst.on.set)?;
-            let pointers = set.pointers();
-            let mut total = 0;
-            if set.has_inout {
-                // Each launch needs its input back, outside the clock.
-                for _ in 0..burst.launches {
-                    set.restore_inout();
-                    let start = Instant::now();
-                    // SAFETY: as in `launch`.
-                    unsafe { entry(pointers.as_ptr()) };
-                    total += start.elapsed().as_nanos() as u64;
-                }
-            } else {
-                let start = Instant::now();
-                for _ in 0..burst.launches {
-                    // SAFETY: as in `launch`.
-                    unsafe { entry(pointers.as_ptr()) };
-                }
-                total = start.elapsed().as_nanos() as u64;
-            }
-            nanos.push(total);
-        }
+    fn sample(&mut self, launches: u32, bursts: u32, cores: Cores) -> Result<Vec<u64>, Refusal> {
+        let (entry, set) = self.ready(cores)?;
+        set.make_room_for_snapshot();
+        let nanos = (0..bursts)
+            .map(|_| set.run_burst(entry, launches))
+            .collect();
+        set.take_snapshot();
         Ok(nanos)
     }
 
-    fn inspect(&mut self, set: usize) -> Result<Vec<u8>, Refusal> {
-        let mut outputs = Vec::new();
-        for (index, storage) in self.set(set)?.storage.iter().enumerate() {
-            let Storage::Buffer { memory, role, .. } = storage else {
-                continue;
-            };
-            if let Some(offset) = memory.first_damage() {
+    fn inspect(&mut self) -> Result<Vec<u8>, Refusal> {
+        let Some(set) = &self.problem else {
+            return Err(bad_task("nothing is prepared".into()));
+        };
+        for (index, storage) in set.storage.iter().enumerate() {
+            if let Storage::Buffer { memory, .. } = storage
+                && let Some(offset) = memory.first_damage()
+            {
                 return Err(Refusal::GuardZone {
                     argument: index,
                     offset,
                 });
             }
-            if matches!(role, Role::Output | Role::InOut) {
-                outputs.extend_from_slice(memory.bytes());
-            }
         }
-        Ok(outputs)
+        Ok(set.snapshot.clone())
     }
 }
 

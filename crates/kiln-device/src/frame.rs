@@ -66,28 +66,30 @@ fn invalid(message: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kiln_core::protocol::Request;
+    use kiln_core::protocol::{Cores, Request};
+
+    const SECOND: Request = Request::Check {
+        cores: Cores::Pinned(2),
+        poison: u64::MAX,
+    };
 
     #[test]
     fn frames_round_trip() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect { set: 0 }, b"abc").unwrap();
-        write_frame(&mut pipe, &Request::Inspect { set: 7 }, b"").unwrap();
+        write_frame(&mut pipe, &Request::Inspect, b"abc").unwrap();
+        write_frame(&mut pipe, &SECOND, b"").unwrap();
         let mut input = pipe.as_slice();
         let (first, payload) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert_eq!(
-            (first, payload.as_slice()),
-            (Request::Inspect { set: 0 }, &b"abc"[..])
-        );
+        assert_eq!((first, payload.as_slice()), (Request::Inspect, &b"abc"[..]));
         let (second, _) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert_eq!(second, Request::Inspect { set: 7 });
+        assert_eq!(second, SECOND);
         assert!(read_frame::<Request>(&mut input).unwrap().is_none());
     }
 
     #[test]
     fn every_truncation_and_every_flipped_byte_is_an_error_or_a_frame_never_a_panic() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect { set: 0 }, b"payload").unwrap();
+        write_frame(&mut pipe, &Request::Inspect, b"payload").unwrap();
         for cut in 1..pipe.len() {
             assert!(read_frame::<Request>(&mut &pipe[..cut]).is_err());
         }

@@ -84,37 +84,33 @@ fn reply(output: &mut impl Write, answer: Result<Answer, Refusal>) -> io::Result
 fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<Answer, Refusal> {
     let done = Ok(Answer::Plain(Response::Done));
     match request {
-        Request::Load {
-            slot,
-            image,
-            symbol,
-        } => {
-            backend.load(slot, &image, &symbol)?;
+        Request::Load { image, symbol } => {
+            backend.load(&image, &symbol)?;
             still_alone(process)?;
             done
         }
         Request::Prepare(problem) => {
-            backend.clear();
             backend.prepare(&problem)?;
             done
         }
-        Request::PrepareAlso(problem) => {
-            backend.prepare(&problem)?;
-            done
-        }
-        Request::Check { on, poison } => {
+        Request::Check { cores, poison } => {
             backend.poison(poison)?;
-            backend.launch(on)?;
+            backend.launch(cores)?;
             still_alone(process)?;
-            backend.inspect(on.set).map(Answer::Outputs)
+            backend.inspect().map(Answer::Outputs)
         }
-        Request::Sample { bursts, poison } => {
+        Request::Sample {
+            launches,
+            bursts,
+            cores,
+            poison,
+        } => {
             backend.poison(poison)?;
-            let nanos = backend.sample(&bursts)?;
+            let nanos = backend.sample(launches, bursts, cores)?;
             still_alone(process)?;
             Ok(Answer::Plain(Response::Sampled { nanos }))
         }
-        Request::Inspect { set } => backend.inspect(set).map(Answer::Outputs),
+        Request::Inspect => backend.inspect().map(Answer::Outputs),
         other @ Request::Compile(_) => Ok(Answer::Plain(unexpected(&other))),
     }
 }
@@ -167,6 +163,8 @@ fn take_over() -> io::Result<Pipes> {
     redirect(null.as_raw_fd(), 0)?;
     // What candidates print goes where their errors go: a pipe the supervisor drains and bounds.
     redirect(2, 1)?;
+    // For the moments a worker is stopped and its watchdog with it.
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
     let watched = input.as_raw_fd();
     std::thread::Builder::new()

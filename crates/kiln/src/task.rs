@@ -11,7 +11,7 @@ use kiln_core::manifest::{
     Argument, ArgumentKind, BaselineKind, Fill, Manifest, Reference, Shape, ShapePurpose, Tolerance,
 };
 use kiln_core::numerics::{self, Expected};
-use kiln_core::protocol::{ArgumentSpec, DeviceInfo, Problem};
+use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, Problem};
 use kiln_core::space::{RuleKind, Space};
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
@@ -182,19 +182,21 @@ impl Task {
         })
     }
 
-    /// Cores a config's threads are kept on; 0 where the manifest does not say how many it uses.
-    pub fn cores(&self, config: &Assignment) -> usize {
+    /// Cores a config's threads are kept on, where the manifest says how many it uses.
+    pub fn cores(&self, config: &Assignment) -> Cores {
         let values = self.values(self.manifest().target(), config);
         let threads = self.threads.as_ref().and_then(|e| e.eval(&values).ok());
-        let threads = threads.and_then(|v| v.as_f64()).unwrap_or(0.0);
-        threads.clamp(0.0, 1e6) as usize
+        match threads {
+            Some(Value::Int(n)) if n > 0 => Cores::Pinned(usize::try_from(n).unwrap_or(usize::MAX)),
+            _ => Cores::Any,
+        }
     }
 
     /// A baseline in a function of its own may use any number of threads.
-    pub fn baseline_cores(&self) -> Result<usize, Failure> {
+    pub fn baseline_cores(&self) -> Result<Cores, Failure> {
         match self.manifest().baseline.as_ref().map(|b| &b.kind) {
             Some(BaselineKind::Config { .. }) => Ok(self.cores(&self.baseline_config()?)),
-            _ => Ok(0),
+            _ => Ok(Cores::Any),
         }
     }
 

@@ -191,3 +191,47 @@ fn scratch_inout_half_and_integer_arguments_work() {
     assert_eq!(document["candidates_found"], 2, "{document:#}");
     assert_eq!(document["rejected"]["gate:memory"], 1, "{document:#}");
 }
+
+/// Threads that idle while their own kernel runs and burn every core otherwise would make any
+/// baseline look slow; each side is frozen while the other is timed.
+#[test]
+fn a_candidate_cannot_slow_the_baseline() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    let body = "for (int i = 0; i < n; i++) { float s = x[i]; \
+                for (int k = 0; k < 8; k++) s = s * 0.99f + 0.5f; y[i] = s; }";
+    let signature = "(const float *x, float *y, int n)";
+    project
+        .write(
+            "kernel.c",
+            &format!(
+                "#define _GNU_SOURCE\n#include <pthread.h>\n#include <sched.h>\n#include <unistd.h>\n\
+                 static volatile int running;\n\
+                 static void *burn(void *unused) {{ (void)unused; for (;;) if (running) usleep(100); }}\n\
+                 void work{signature} {{\n static int started; running = 1;\n\
+                 for (; started < 8; started++) {{ pthread_t t; pthread_create(&t, 0, burn, 0); \
+                 cpu_set_t all; CPU_ZERO(&all); for (int c = 0; c < 64; c++) CPU_SET(c, &all); \
+                 pthread_setaffinity_np(t, sizeof all, &all); }}\n\
+                 {body}\n running = 0; }}\n"
+            ),
+        )
+        .write("baseline.c", &format!("void work_baseline{signature} {{ {body} }}\n"))
+        .write(
+            "reference.c",
+            "void work(const double *x, double *y, int n) { for (int i = 0; i < n; i++) { double s = x[i]; \
+             for (int k = 0; k < 8; k++) s = s * 0.99 + 0.5; y[i] = s; } }\n",
+        )
+        .write(
+            "kiln.toml",
+            "[kernel]\nname = \"work\"\nsource = \"kernel.c\"\nentry = \"work\"\nflags = [\"-O2\", \"-pthread\"]\n\
+             [shapes.target]\nN = 200000\n\
+             [arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
+             y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\n\
+             n = { dtype = \"i32\", value = \"N\" }\n\
+             [reference]\nc = \"reference.c:work\"\n\
+             [baseline]\nc = \"baseline.c:work_baseline\"\n\
+             [confirm]\nsamples = 40\n",
+        );
+    let document = project.json(&["tune", "--json"], &[1, 4]);
+    assert_ne!(document["verdict"], "FASTER", "{document:#}");
+}

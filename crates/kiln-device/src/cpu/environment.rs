@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use kiln_core::protocol::DeviceInfo;
+use kiln_core::protocol::{Cores, DeviceInfo};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -37,13 +37,12 @@ pub fn device_info() -> DeviceInfo {
 
 /// Keeps the process on as many cores as the kernel uses threads, so that the scheduler does not
 /// move it between samples. The highest cores are used: interrupts tend to land on the first.
-/// 0 leaves the choice to the system. Failing to pin changes noise, not results.
-pub fn pin(threads: usize) {
+/// Failing to pin changes noise, not results.
+pub fn pin(on: Cores) {
     let cores = allowed_cores();
-    let wanted = if threads == 0 || threads > cores.len() {
-        cores.len()
-    } else {
-        threads
+    let wanted = match on {
+        Cores::Any => cores.len(),
+        Cores::Pinned(count) => count.clamp(1, cores.len().max(1)),
     };
     let mut set = CpuSet::new();
     for core in cores.iter().rev().take(wanted) {

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, waitid, waitpid};
 use nix::unistd::Pid;
 
 static KNOWN: LazyLock<Mutex<HashSet<i32>>> = LazyLock::new(Mutex::default);
@@ -37,6 +37,19 @@ pub fn kill_family(child: &mut Child) -> Option<std::process::ExitStatus> {
     known().remove(&pid);
     sweep_strays();
     status
+}
+
+/// Stops the child's whole group and waits until the child has stopped (or died).
+pub fn stop_family(child: &Child) {
+    let pid = Pid::from_raw(child.id() as i32);
+    let _ = killpg(pid, Signal::SIGSTOP);
+    // WNOWAIT: a death stays to be collected by whoever asks how the child ended.
+    let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    let _ = waitid(Id::Pid(pid), flags);
+}
+
+pub fn continue_family(child: &Child) {
+    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGCONT);
 }
 
 /// Orphaned descendants become our children instead of init's, where `sweep_strays` finds them,

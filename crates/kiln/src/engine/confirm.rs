@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kiln_core::event::{Confirmation, Dropped, Finalist, Winner};
 use kiln_core::input;
-use kiln_core::protocol::{Burst, Placement, Request};
+use kiln_core::protocol::{Cores, Problem, Request};
 use kiln_core::stats;
 use kiln_core::trial::{Assignment, Crash, Mismatch, Outcome, Phase, Trial};
 use kiln_core::verdict;
@@ -23,14 +23,11 @@ use crate::task::{Precision, Task};
 
 /// Fewer than this many samples per process cannot tell anything.
 const LEAST_PER_ROUND: usize = 5;
-/// Pairs of bursts sent in one request; one where a pair takes longer than this.
-const PAIRS_PER_REQUEST: usize = 4;
-const LONG_PAIR_NANOS: f64 = 50e6;
 /// One side of a comparison.
 pub struct Contender {
     pub image: Artifact,
     pub config: Assignment,
-    pub cores: usize,
+    pub cores: Cores,
 }
 
 pub struct Candidate<'t> {
@@ -139,7 +136,7 @@ impl Confirmer<'_> {
         }))
     }
 
-    /// Both sides in one fresh process. `Ok(Err(outcome))`: the candidate failed.
+    /// Each side in a fresh process of its own. `Ok(Err(outcome))`: the candidate failed.
     fn duel(
         &mut self,
         candidate: &Contender,
@@ -151,26 +148,29 @@ impl Confirmer<'_> {
             let mut arena = Arena {
                 task: self.task,
                 oracle: self.oracle,
-                sides: [self.baseline, candidate],
                 seed,
-                acting: None,
+                acting: Side::Baseline,
             };
-            let mut worker = Worker::spawn(WorkerKind::Run).map_err(|end| broken(&end))?;
-            let stop = match arena.fight(&mut worker, samples) {
+            let spawn = || Worker::spawn(WorkerKind::Run).map_err(|end| broken(&end));
+            let mut corners = [
+                Corner::new(spawn()?, self.baseline),
+                Corner::new(spawn()?, candidate),
+            ];
+            let stop = match arena.fight(&mut corners, samples) {
                 Ok(duel) => return Ok(Ok(duel)),
                 Err(stop) => stop,
             };
-            let blames_baseline = arena.acting == Some(Side::Baseline);
+            let acting = arena.acting;
             let outcome = match stop {
                 Stop::Kiln(failure) => return Err(failure),
                 Stop::Worker(WorkerEnd::Signal(9)) if forgiven < OUTSIDE_KILLS_FORGIVEN => {
                     forgiven += 1;
                     continue;
                 }
-                Stop::Worker(end) => self.outcome_of(end, &worker)?,
+                Stop::Worker(end) => self.outcome_of(end, &corners[acting as usize].worker)?,
                 Stop::Wrong(fault) => self.wrong(fault),
             };
-            if blames_baseline {
+            if acting == Side::Baseline {
                 return Err(Failure::new(
                     Exit::No,
                     format!("the baseline failed while confirming: {outcome}"),
@@ -249,132 +249,125 @@ impl From<Failure> for Stop {
     }
 }
 
+/// One side at work: its process, frozen while the other one runs.
+struct Corner<'a> {
+    worker: Worker,
+    contender: &'a Contender,
+    launches: u32,
+    samples_ns: Vec<f64>,
+}
+
+impl<'a> Corner<'a> {
+    fn new(worker: Worker, contender: &'a Contender) -> Corner<'a> {
+        Corner {
+            worker,
+            contender,
+            launches: 1,
+            samples_ns: Vec::new(),
+        }
+    }
+}
+
 struct Arena<'a> {
     task: &'a Task,
     oracle: &'a mut Oracle,
-    sides: [&'a Contender; 2],
     seed: u64,
-    /// Who alone was running when something went wrong; `None` while both take turns.
-    acting: Option<Side>,
+    /// Whose turn it is; whatever goes wrong is that side's doing.
+    acting: Side,
 }
 
 impl Arena<'_> {
-    fn fight(&mut self, worker: &mut Worker, samples: usize) -> Result<Duel, Stop> {
+    fn fight(&mut self, corners: &mut [Corner<'_>; 2], samples: usize) -> Result<Duel, Stop> {
         let deadline = run_deadline(self.task);
-        let placements = self.set_up(worker, deadline)?;
-        let mut launches = [1, 1];
-        let mut pair_nanos = 0.0;
         for side in [Side::Baseline, Side::Candidate] {
-            self.acting = Some(side);
-            let poison = input::mix(&[self.seed, 10 + side as u64]);
-            let warm = sampling::warm_up(worker, placements[side as usize], poison, deadline)?;
-            launches[side as usize] = warm.launches;
-            pair_nanos += warm.burst_nanos;
+            self.turn(corners, side, |arena, corner| {
+                arena.set_up(corner, deadline)
+            })?;
         }
-        self.acting = None;
-        let at_once = if pair_nanos > LONG_PAIR_NANOS {
-            1
-        } else {
-            PAIRS_PER_REQUEST
-        };
-        // Each side has its own time limit, and a request holds at least one burst of both.
-        let deadline = 2 * deadline;
-        let mut taken = [Vec::new(), Vec::new()];
-        let mut step = 0;
-        while taken[0].len() < samples {
-            let pairs = at_once.min(samples - taken[0].len());
-            let order: Vec<Side> = (0..pairs)
-                .flat_map(|p| self.order_of_pair(step, p))
-                .collect();
-            let bursts = order
-                .iter()
-                .map(|side| Burst {
-                    on: placements[*side as usize],
-                    launches: launches[*side as usize],
-                })
-                .collect();
-            let poison = input::mix(&[self.seed, 100 + step]);
-            let nanos = sampling::run_bursts(worker, bursts, poison, deadline)?;
-            for (side, nanos) in order.iter().zip(nanos) {
-                taken[*side as usize].push(nanos);
+        for step in 0..samples as u64 {
+            for side in self.order(step) {
+                self.turn(corners, side, |arena, corner| {
+                    let poison = input::mix(&[arena.seed, 100 + step]);
+                    let cores = corner.contender.cores;
+                    let worker = &mut corner.worker;
+                    let nanos =
+                        sampling::run_bursts(worker, corner.launches, 1, cores, poison, deadline)?;
+                    corner.samples_ns.extend(nanos);
+                    Ok(())
+                })?;
             }
-            step += 1;
         }
-        self.check_timed(worker, placements, launches, deadline)?;
-        let [baseline_ns, candidate_ns] = taken;
+        let poison = input::mix(&[self.seed, 100 + samples as u64 - 1]);
+        for side in [Side::Baseline, Side::Candidate] {
+            self.turn(corners, side, |arena, corner| {
+                arena.check_timed(corner, poison, deadline)
+            })?;
+        }
+        let [baseline, candidate] = corners;
         Ok(Duel {
-            baseline_ns,
-            candidate_ns,
+            baseline_ns: std::mem::take(&mut baseline.samples_ns),
+            candidate_ns: std::mem::take(&mut candidate.samples_ns),
         })
+    }
+
+    /// Lets one side run while the other is frozen: threads a candidate leaves behind, its
+    /// floating-point modes and its memory cannot touch the other side's times.
+    fn turn(
+        &mut self,
+        corners: &mut [Corner<'_>; 2],
+        side: Side,
+        act: impl FnOnce(&mut Self, &mut Corner<'_>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.acting = side;
+        let corner = &mut corners[side as usize];
+        corner.worker.thaw();
+        act(self, corner)?;
+        corner.worker.freeze();
+        Ok(())
     }
 
     /// Who goes first is drawn for each pair, so that neither side always runs on the other's
     /// caches and clocks.
-    fn order_of_pair(&self, step: u64, pair: usize) -> [Side; 2] {
-        let toss = input::mix(&[self.seed, Stream::Order as u64, step, pair as u64]);
-        if toss & 1 == 0 {
+    fn order(&self, step: u64) -> [Side; 2] {
+        if input::mix(&[self.seed, Stream::Order as u64, step]) & 1 == 0 {
             [Side::Baseline, Side::Candidate]
         } else {
             [Side::Candidate, Side::Baseline]
         }
     }
 
-    /// Loads both and gives them the same buffers, unless their arguments differ.
-    fn set_up(&mut self, worker: &mut Worker, deadline: Duration) -> Result<[Placement; 2], Stop> {
-        let target = self.task.manifest().target();
-        let mut problems = Vec::new();
-        for side in [Side::Baseline, Side::Candidate] {
-            self.acting = Some(side);
-            let contender = self.sides[side as usize];
-            evaluate::load(worker, side as usize, &contender.image, deadline)?;
-            problems.push(self.task.problem(
-                target,
-                &contender.config,
-                self.seed,
-                Precision::Declared,
-            )?);
-        }
-        self.acting = None;
-        worker.request(&Request::Prepare(problems[0].clone()), deadline)?;
-        let shared = problems[0] == problems[1];
-        if !shared {
-            worker.request(&Request::PrepareAlso(problems[1].clone()), deadline)?;
-        }
-        Ok([Side::Baseline, Side::Candidate].map(|side| Placement {
-            slot: side as usize,
-            set: if shared { 0 } else { side as usize },
-            cores: self.sides[side as usize].cores,
-        }))
+    fn set_up(&mut self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
+        evaluate::load(&mut corner.worker, &corner.contender.image, deadline)?;
+        let problem = self.problem(corner)?;
+        corner
+            .worker
+            .request(&Request::Prepare(problem), deadline)?;
+        let poison = input::mix(&[self.seed, 10]);
+        let cores = corner.contender.cores;
+        corner.launches = sampling::warm_up(&mut corner.worker, cores, poison, deadline)?;
+        Ok(())
     }
 
-    /// What a timed burst writes must be right: each side runs one more on poisoned outputs.
+    fn problem(&self, corner: &Corner<'_>) -> Result<Problem, Failure> {
+        let target = self.task.manifest().target();
+        let config = &corner.contender.config;
+        self.task
+            .problem(target, config, self.seed, Precision::Declared)
+    }
+
+    /// What the last timed burst wrote must be right.
     fn check_timed(
         &mut self,
-        worker: &mut Worker,
-        placements: [Placement; 2],
-        launches: [u32; 2],
+        corner: &mut Corner<'_>,
+        poison: u64,
         deadline: Duration,
     ) -> Result<(), Stop> {
         let target = self.task.manifest().target();
         let expected = self.oracle.expected(self.task, target, self.seed)?;
-        for side in [Side::Baseline, Side::Candidate] {
-            self.acting = Some(side);
-            let on = placements[side as usize];
-            let poison = input::mix(&[self.seed, 20 + side as u64]);
-            let burst = Burst {
-                on,
-                launches: launches[side as usize],
-            };
-            sampling::run_bursts(worker, vec![burst], poison, deadline)?;
-            let answer = worker.request(&Request::Inspect { set: on.set }, deadline)?;
-            let outputs = evaluate::answer_outputs(answer)?;
-            let config = &self.sides[side as usize].config;
-            let problem = self
-                .task
-                .problem(target, config, self.seed, Precision::Declared)?;
-            evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
-        }
-        self.acting = None;
+        let answer = corner.worker.request(&Request::Inspect, deadline)?;
+        let outputs = evaluate::answer_outputs(answer)?;
+        let problem = self.problem(corner)?;
+        evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kiln_core::input;
 use kiln_core::manifest::{Role, Shape};
 use kiln_core::numerics::Expected;
-use kiln_core::protocol::{Placement, Problem, Refusal, Request, Response};
+use kiln_core::protocol::{Cores, Problem, Refusal, Request, Response};
 use kiln_core::trial::{
     Assignment, Crash, CrashCause, Fault, GuardHit, Measurement, Mismatch, Outcome, Phase,
 };
@@ -68,15 +68,10 @@ pub fn evaluate(
     oracle: &mut Oracle,
     image: &Artifact,
     config: &Assignment,
-    cores: usize,
+    cores: Cores,
     seeds: Seeds,
     best_ns: Option<f64>,
 ) -> Result<Evaluated, Failure> {
-    let on = Placement {
-        slot: 0,
-        set: 0,
-        cores,
-    };
     let skipped_shapes = task
         .checked_shapes()
         .into_iter()
@@ -90,7 +85,7 @@ pub fn evaluate(
             oracle,
             config,
             seeds,
-            on,
+            cores,
             phase: Phase::Load,
             shape: None,
         };
@@ -135,7 +130,7 @@ struct Run<'t> {
     oracle: &'t mut Oracle,
     config: &'t Assignment,
     seeds: Seeds,
-    on: Placement,
+    cores: Cores,
     phase: Phase,
     shape: Option<String>,
 }
@@ -148,7 +143,7 @@ impl Run<'_> {
         best_ns: Option<f64>,
     ) -> Result<Measurement, Stop> {
         let deadline = run_deadline(self.task);
-        load(worker, 0, image, deadline)?;
+        load(worker, image, deadline)?;
         let mut error_ratio: f64 = 0.0;
         for (index, shape) in self.task.checked_shapes().into_iter().enumerate() {
             if self.task.skips(shape, self.config).is_some() {
@@ -180,7 +175,7 @@ impl Run<'_> {
         let poison = self.seeds.poison(index as u64);
         let outputs = answer_outputs(worker.request(
             &Request::Check {
-                on: self.on,
+                cores: self.cores,
                 poison,
             },
             deadline,
@@ -205,13 +200,13 @@ impl Run<'_> {
         let measure = &self.task.manifest().measure;
         let sampled = sampling::sample(
             worker,
-            self.on,
+            self.cores,
             measure,
             best_ns,
             self.seeds.poison(1 << 32),
             deadline,
         )?;
-        let outputs = answer_outputs(worker.request(&Request::Inspect { set: 0 }, deadline)?)?;
+        let outputs = answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
         let ratio = compare(&problem, &expected, &outputs, sampled.poison)
             .map_err(|fault| self.wrong(fault))?;
         let measurement = Measurement {
@@ -291,14 +286,8 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
     }
 }
 
-pub fn load(
-    worker: &mut Worker,
-    slot: usize,
-    image: &Artifact,
-    deadline: Duration,
-) -> Result<(), WorkerEnd> {
+pub fn load(worker: &mut Worker, image: &Artifact, deadline: Duration) -> Result<(), WorkerEnd> {
     let request = Request::Load {
-        slot,
         image: image.image.display().to_string(),
         symbol: ENTRY_SYMBOL.into(),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kiln_core::manifest::Shape;
 use kiln_core::numerics::Expected;
-use kiln_core::protocol::{Placement, Request, Response};
+use kiln_core::protocol::{Cores, Request, Response};
 
 use super::compile_pool::CompilePool;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
@@ -19,12 +19,6 @@ use crate::task::{ENTRY_SYMBOL, Precision, Task};
 const REFERENCE_DEADLINE: Duration = Duration::from_secs(600);
 /// Answers kept: one batch's worth of shapes and purposes.
 const REMEMBERED: usize = 32;
-
-const PLAIN: Placement = Placement {
-    slot: 0,
-    set: 0,
-    cores: 0,
-};
 
 struct Answer {
     shape: String,
@@ -165,7 +159,6 @@ impl Oracle {
             None => {
                 let mut worker = Worker::spawn(WorkerKind::Run)?;
                 let load = Request::Load {
-                    slot: 0,
                     image: image.image.display().to_string(),
                     symbol: ENTRY_SYMBOL.into(),
                 };
@@ -176,7 +169,7 @@ impl Oracle {
         worker.request(&Request::Prepare(problem), REFERENCE_DEADLINE)?;
         let answer = worker.request(
             &Request::Check {
-                on: PLAIN,
+                cores: Cores::Any,
                 poison: 0,
             },
             REFERENCE_DEADLINE,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kiln_core::manifest::Measure;
-use kiln_core::protocol::{Burst, Placement, Request, Response};
+use kiln_core::protocol::{Cores, Request, Response};
 use kiln_core::stats;
 use kiln_core::trial::SampleStop;
 
@@ -28,19 +28,25 @@ pub struct Sampled {
     pub poison: u64,
 }
 
-/// Runs bursts and returns nanoseconds per launch for each.
+/// Times bursts and returns nanoseconds per launch for each.
 pub fn run_bursts(
     worker: &mut Worker,
-    bursts: Vec<Burst>,
+    launches: u32,
+    bursts: u32,
+    cores: Cores,
     poison: u64,
     deadline: Duration,
 ) -> Result<Vec<f64>, WorkerEnd> {
-    let launches: Vec<u32> = bursts.iter().map(|b| b.launches).collect();
-    match worker.request(&Request::Sample { bursts, poison }, deadline)? {
-        (Response::Sampled { nanos }, _) if nanos.len() == launches.len() => Ok(nanos
+    let request = Request::Sample {
+        launches,
+        bursts,
+        cores,
+        poison,
+    };
+    match worker.request(&request, deadline)? {
+        (Response::Sampled { nanos }, _) if nanos.len() == bursts as usize => Ok(nanos
             .iter()
-            .zip(launches)
-            .map(|(total, n)| (*total).max(1) as f64 / f64::from(n.max(1)))
+            .map(|total| (*total).max(1) as f64 / f64::from(launches.max(1)))
             .collect()),
         (other, _) => Err(WorkerEnd::Garbled(format!(
             "unexpected answer {other:?} to a sample"
@@ -48,32 +54,22 @@ pub fn run_bursts(
     }
 }
 
-pub struct Warm {
-    /// Launches that make one sample.
-    pub launches: u32,
-    /// About how long one sample takes.
-    pub burst_nanos: f64,
-}
-
 /// Warms an image up and finds how many launches make one sample.
 pub fn warm_up(
     worker: &mut Worker,
-    on: Placement,
+    cores: Cores,
     poison: u64,
     deadline: Duration,
-) -> Result<Warm, WorkerEnd> {
+) -> Result<u32, WorkerEnd> {
     let started = Instant::now();
     let mut launches = 1;
     let mut rounds = 0;
     loop {
-        let per_launch = run_bursts(worker, vec![Burst { on, launches }], poison, deadline)?[0];
+        let per_launch = run_bursts(worker, launches, 1, cores, poison, deadline)?[0];
         rounds += 1;
         let wanted = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
         if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
-            return Ok(Warm {
-                launches: wanted,
-                burst_nanos: per_launch * f64::from(wanted),
-            });
+            return Ok(wanted);
         }
         launches = wanted;
     }
@@ -83,26 +79,22 @@ pub fn warm_up(
 /// than `best_ns`.
 pub fn sample(
     worker: &mut Worker,
-    on: Placement,
+    cores: Cores,
     measure: &Measure,
     best_ns: Option<f64>,
     poison_seed: u64,
     deadline: Duration,
 ) -> Result<Sampled, WorkerEnd> {
     let mut poison = poison_seed;
-    let batch = warm_up(worker, on, poison, deadline)?.launches;
+    let batch = warm_up(worker, cores, poison, deadline)?;
     let mut samples_ns: Vec<f64> = Vec::new();
     let started = Instant::now();
     loop {
         let per_sample = samples_ns.last().copied().unwrap_or(REQUEST_NANOS) * f64::from(batch);
         let room = measure.max_samples as usize - samples_ns.len();
-        let wanted = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as usize;
+        let wanted = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as u32;
         poison = poison.wrapping_add(1);
-        let burst = Burst {
-            on,
-            launches: batch,
-        };
-        samples_ns.extend(run_bursts(worker, vec![burst; wanted], poison, deadline)?);
+        samples_ns.extend(run_bursts(worker, batch, wanted, cores, poison, deadline)?);
         let elapsed = started.elapsed().as_secs_f64();
         if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {
             return Ok(Sampled {

@@ -150,6 +150,16 @@ impl Worker {
         self.receive(deadline)
     }
 
+    /// Stops every thread of the worker, so that nothing it left running can disturb another.
+    /// Returns when all have stopped; a worker that died instead will say so when next asked.
+    pub fn freeze(&self) {
+        children::stop_family(&self.child);
+    }
+
+    pub fn thaw(&self) {
+        children::continue_family(&self.child);
+    }
+
     /// What the candidate printed last, for people.
     pub fn output_tail(&self) -> String {
         let tail = self.printed.tail.lock().expect("no holder panics");

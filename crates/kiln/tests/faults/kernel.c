@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ enum {
     segfault, null_write, aborts, spins, stack_overflow, illegal_instruction, divides_by_zero,
     writes_past_end, writes_far_past_end, writes_before_start, reads_past_end,
     writes_nothing, writes_half, writes_nan, writes_infinity, slightly_wrong, last_element_wrong,
-    right_only_when_tiny, right_only_once, modifies_input,
+    right_only_when_tiny, right_only_once, skips_when_done, finishes_later, modifies_input,
     exits_0, exits_3, forks, forks_and_escapes, floods, garbles, kills_itself, closes_everything,
     load_crashes, load_exits, does_not_compile
 };
@@ -37,9 +38,37 @@ static int overflow(int depth) {
     return overflow(depth + 1) + frame[(depth * 7) % 4096];
 }
 
+/* Answers from the launch before, if the buffers and a few values look the same. */
+static int done_before(const float *x, const float *y, int n) {
+    static const float *last_x;
+    static float first, last;
+    int same = last_x == x && n > 100 && first == x[0] && y[0] == 2.0f * x[0] + 1.0f && last == y[n - 1];
+    last_x = x;
+    first = x[0];
+    last = 2.0f * x[n - 1] + 1.0f;
+    return same;
+}
+
+struct job { const float *x; float *y; int n; };
+
+static void *work_later(void *argument) {
+    struct job job = *(struct job *)argument;
+    usleep(200);
+    for (int i = 0; i < job.n; i++) job.y[i] = 2.0f * job.x[i] + 1.0f;
+    return 0;
+}
+
 void kernel(const float *x, float *y, int n) {
     static int calls;
     calls++;
+    if (FAULT == skips_when_done && done_before(x, y, n)) return;
+    if (FAULT == finishes_later && calls > 2) {
+        static struct job job;
+        pthread_t thread;
+        job = (struct job){x, y, n};
+        if (pthread_create(&thread, 0, work_later, &job) == 0) pthread_detach(thread);
+        return;
+    }
     int written = FAULT == writes_nothing ? 0 : FAULT == writes_half ? n / 2 : n;
     for (int i = 0; i < written; i++) y[i] = 2.0f * x[i] + 1.0f;
     switch (FAULT) {
