@@ -224,13 +224,13 @@ fn a_candidate_cannot_slow_the_baseline() {
         .write(
             "kiln.toml",
             "[kernel]\nname = \"work\"\nsource = \"kernel.c\"\nentry = \"work\"\nflags = [\"-O2\", \"-pthread\"]\n\
-             [shapes.target]\nN = 200000\n\
+             [shapes.target]\nN = 3000000\n\
              [arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
              y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\n\
              n = { dtype = \"i32\", value = \"N\" }\n\
              [reference]\nc = \"reference.c:work\"\n\
              [baseline]\nc = \"baseline.c:work_baseline\"\n\
-             [confirm]\nsamples = 40\n",
+             [confirm]\nsamples = 20\nrounds = 2\nfinalists = 1\n",
         );
     let document = project.json(&["tune", "--json"], &[1, 4]);
     assert_ne!(document["verdict"], "FASTER", "{document:#}");
