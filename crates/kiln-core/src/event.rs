@@ -160,7 +160,7 @@ pub struct Winner {
     pub trial: u64,
     pub config: Assignment,
     pub comparison: Comparison,
-    /// Samples of each fresh process, in nanoseconds per launch.
+    /// Samples of each round of fresh processes, in nanoseconds per launch.
     pub baseline_rounds_ns: Vec<Vec<f64>>,
     pub winner_rounds_ns: Vec<Vec<f64>>,
 }

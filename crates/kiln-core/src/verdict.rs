@@ -109,7 +109,7 @@ impl SampleCounts {
     }
 }
 
-/// Compares times in nanoseconds, one inner vector per round (a fresh process that timed both).
+/// Compares times in nanoseconds, one inner vector per round of fresh processes.
 ///
 /// FASTER: the 95 % interval of the speedup lies wholly above `1 + margin`, and the rank test agrees.
 /// SLOWER: wholly below `1 / (1 + margin)`, likewise. SAME: within these two. Else, and always with

@@ -89,7 +89,7 @@ pub fn ratio_interval(
 }
 
 /// Intervals of two medians and of their ratio, for samples that came in rounds: one inner vector
-/// per fresh process, `numerator[i]` and `denominator[i]` taken in the same one.
+/// per round of fresh processes, `numerator[i]` and `denominator[i]` taken in turns in the same one.
 ///
 /// Rounds are resampled with replacement, both sides together, so that what a process does to both
 /// alike (clocks, page placement) cancels in the ratio; then samples within each drawn round, for

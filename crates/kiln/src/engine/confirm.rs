@@ -115,7 +115,7 @@ impl Confirmer<'_> {
         let margin = self.task.manifest().confirm.margin;
         let (mut baseline_rounds_ns, mut winner_rounds_ns) = (Vec::new(), Vec::new());
         for round in 0..rounds {
-            (self.status)(&format!("confirming: process {} of {rounds}", round + 1));
+            (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
             let seed = input::mix(&[self.secret, Stream::Final as u64, round as u64]);
             match self.duel(&candidate.contender, per_round, seed)? {
                 Ok(duel) => {

@@ -52,7 +52,7 @@ pub fn document(study: &Study, store: &str) -> Value {
         "sentence": comparison.map(|c| c.sentence.clone()),
         "samples": comparison.map(|c| json!({
             "baseline": c.samples.baseline, "winner": c.samples.candidate,
-            "processes": winner.map_or(0, |w| w.winner_rounds_ns.len()),
+            "rounds": winner.map_or(0, |w| w.winner_rounds_ns.len()),
         })),
         "best_trial": winner.map(|w| w.trial),
         "stop": study.stop,
