@@ -112,6 +112,8 @@ pub enum StopReason {
     Stagnation,
     /// The best was below half the baseline's speed after the seed trials.
     Hopeless,
+    /// Not one of the seed trials gave a right answer.
+    NothingWorks,
 }
 
 impl StopReason {
@@ -123,6 +125,7 @@ impl StopReason {
             StopReason::Cost => "the cost budget is used up",
             StopReason::SpeedupReached => "the asked-for speedup was seen",
             StopReason::Stagnation => "no better config turned up for a while",
+            StopReason::NothingWorks => "not one config gave a right answer",
             StopReason::Hopeless => {
                 "the best of the seed trials is far slower than the baseline: profile before tuning"
             }

@@ -61,7 +61,7 @@ pub struct TuneArgs {
     /// Most configs to try
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: Option<u64>,
-    /// Most minutes to search
+    /// Most minutes to search; confirmation comes on top (`max_seconds` in [confirm], 60 by default)
     #[arg(long, value_parser = positive)]
     pub minutes: Option<f64>,
     /// Seed of the search; the same seed and measurements give the same trials
@@ -135,10 +135,13 @@ pub enum StudiesVerb {
         project: ProjectArgs,
     },
     /// One study: its verdict, best configs and failures
-    #[command(after_help = "Example:\n  kiln studies show 1")]
+    #[command(after_help = "Example:\n  kiln studies show 1 --trials")]
     Show {
         /// Number of the study [default: the latest]
         id: Option<u64>,
+        /// Also list every trial
+        #[arg(long)]
+        trials: bool,
         #[command(flatten)]
         project: ProjectArgs,
     },

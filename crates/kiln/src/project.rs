@@ -7,6 +7,7 @@ use kiln_core::diagnostic::Diagnostic;
 use kiln_core::manifest::{Manifest, Spanned};
 
 use crate::exit::Failure;
+use crate::printer;
 use crate::settings;
 
 pub const MANIFEST_NAME: &str = "kiln.toml";
@@ -75,6 +76,9 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
         None if Path::new(MANIFEST_NAME).is_file() => Ok(MANIFEST_NAME.into()),
         None => {
             let here = Path::new(DEFAULT_KERNEL).join(MANIFEST_NAME);
+            printer::talk(&format!(
+                "no {MANIFEST_NAME} here: taking the built-in kernel attention_cpu"
+            ));
             if here.is_file() {
                 Ok(here)
             } else {

@@ -1,5 +1,6 @@
 //! What people and programs are told. Everything here reads a `Study` or an `Event`, nothing else.
 
+use kiln_core::event::StopReason;
 use kiln_core::study::Study;
 use kiln_core::verdict::Verdict;
 
@@ -71,6 +72,12 @@ pub fn notes(study: &Study) -> Vec<String> {
     if speedup < 0.5 {
         notes.push("less than half the baseline's speed: profile before tuning further".into());
     }
+    let trial = study.trials.iter().find(|t| t.number == winner.trial);
+    for shape in trial.iter().flat_map(|t| &t.skipped_shapes) {
+        notes.push(format!(
+            "the winner was not checked on shape `{shape}`: a constraint does not hold there"
+        ));
+    }
     let unlocked = |name: &str, value: &str| name == "governor" && value != "performance";
     let environment = &study.header.device.environment;
     let cores = study.header.device.cores as f64;
@@ -98,14 +105,16 @@ pub fn next_step(study: &Study) -> String {
     if !study.finished {
         return format!("`kiln tune {}` continues this study", study.header.manifest);
     }
+    let show = "`kiln studies show --trials` lists every trial";
     match study.winner().map(|w| w.comparison.verdict) {
-        _ if is_success(study) => {
-            "put the config into your build as -D flags, or `kiln studies show` to see the runners-up".into()
-        }
+        _ if is_success(study) => format!("build with the flags above; {show}"),
         Some(Verdict::Undecided) => {
             "quiet the machine, or raise `samples` in [confirm]; then `kiln tune` again".into()
         }
-        Some(_) => "widen the tunables or change the kernel: this space does not hold the speedup asked for".into(),
-        None => "`kiln studies show` lists the failures; fix the first, then `kiln tune` again".into(),
+        Some(_) if study.stop == Some(StopReason::Exhausted) => {
+            "every config was tried: widen the tunables or change the kernel".into()
+        }
+        Some(_) => "raise --trials, widen the tunables or change the kernel".into(),
+        None => format!("fix the first failure, then `kiln tune` again; {show}"),
     }
 }

@@ -2,6 +2,7 @@
 
 use kiln_core::event::{Event, StudyHeader};
 use kiln_core::study::Study;
+use kiln_core::verdict::Comparison;
 
 use crate::exit::Failure;
 
@@ -16,6 +17,8 @@ pub struct StudySummary {
     pub header: StudyHeader,
     pub finished: bool,
     pub trials: u64,
+    /// What was confirmed, if it came to that.
+    pub winner: Option<Comparison>,
 }
 
 /// Every implementation passes the suite in `conformance.rs`.

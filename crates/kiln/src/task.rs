@@ -120,6 +120,7 @@ impl Task {
             baseline,
             file,
         };
+        task.check_functions()?;
         task.check_arguments()?;
         Ok(task)
     }
@@ -153,6 +154,53 @@ impl Task {
             .iter()
             .find(|(_, rule)| !rule.eval(&values).is_ok_and(|v| v.is_truthy()))
             .map(|(name, _)| name.as_str())
+    }
+
+    /// What a user should know before any time is spent, in sentences.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        for name in self.unused_tunables() {
+            cautions.push(format!(
+                "tunable `{name}` appears nowhere in the source: its values make no difference"
+            ));
+        }
+        for (gate, count) in &self.warnings {
+            cautions.push(format!(
+                "{count} configs break gate `{gate}`, which is set to warn"
+            ));
+        }
+        for (shape, skipping, total) in self.skipped_shapes() {
+            cautions.push(format!(
+                "shape `{shape}` is not checked for {skipping} of {total} configs: \
+                 a constraint does not hold there"
+            ));
+        }
+        cautions
+    }
+
+    /// Check shapes that constraints keep some configs off, where the space can be walked.
+    fn skipped_shapes(&self) -> Vec<(String, usize, usize)> {
+        const MAX_WALKED: u128 = 200_000;
+        if self.shape_rules.is_empty() || self.space.count().is_none_or(|n| n > MAX_WALKED) {
+            return Vec::new();
+        }
+        let configs: Vec<Assignment> = self
+            .space
+            .iter()
+            .map(|c| self.space.assignment(&c))
+            .collect();
+        self.checked_shapes()
+            .into_iter()
+            .map(|shape| {
+                let skips = |config: &&Assignment| self.skips(shape, config).is_some();
+                (
+                    shape.name.clone(),
+                    configs.iter().filter(skips).count(),
+                    configs.len(),
+                )
+            })
+            .filter(|(_, skipping, _)| *skipping > 0)
+            .collect()
     }
 
     fn values(&self, shape: &Shape, config: &Assignment) -> Vec<Value> {
@@ -298,13 +346,12 @@ impl Task {
                 let ArgumentSpec::Buffer { dtype, extents, .. } = spec else {
                     unreachable!("only buffers are results");
                 };
-                Expected {
-                    argument: argument.name.clone(),
-                    dtype: *dtype,
-                    extents: extents.clone(),
-                    tolerance: self.tolerance(argument),
-                    bytes: Vec::new(),
-                }
+                Expected::new(
+                    &argument.name,
+                    *dtype,
+                    extents.clone(),
+                    self.tolerance(argument),
+                )
             })
             .collect()
     }

@@ -235,3 +235,31 @@ fn a_candidate_cannot_slow_the_baseline() {
     let document = project.json(&["tune", "--json"], &[1, 4]);
     assert_ne!(document["verdict"], "FASTER", "{document:#}");
 }
+
+/// Wrong in one call of ten: every timed sample of the confirmation is checked, so it cannot win.
+#[test]
+fn a_kernel_that_is_wrong_now_and_then_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with("crates/kiln/tests/faults");
+    project
+        .write(
+            "kernel.c",
+            "#include <time.h>\n\
+             void kernel(const float *x, float *y, int n) {\n\
+             for (int i = 0; i < n; i++) y[i] = 2.0f * x[i] + 1.0f;\n\
+             struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now);\n\
+             if (now.tv_nsec / 7 % 10 == 0) y[FAULT] += 1.0f;\n}\n",
+        )
+        .replace(
+            "baseline.c",
+            "for (int i = 0; i < n; i++)",
+            "for (int k = 0; k < 20; k++) for (volatile int i = 0; i < n; i++)",
+        );
+    let manifest = std::fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let (before, rest) = manifest.split_once("FAULT = [").unwrap();
+    let (_, after) = rest.split_once(']').unwrap();
+    project.write("kiln.toml", &format!("{before}FAULT = [0, 1, 2]{after}"));
+    project.replace("kiln.toml", "samples = 20", "samples = 100");
+    let document = project.json(&["tune", "--json"], &[1]);
+    assert_eq!(document["success"], false, "{document:#}");
+}

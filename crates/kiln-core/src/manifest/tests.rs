@@ -91,7 +91,7 @@ fn a_short_manifest_gets_the_documented_defaults() {
             finalists: 3,
             rounds: 5,
             margin: 0.03,
-            max_seconds: 120.0,
+            max_seconds: 60.0,
         }
     );
     assert_eq!(manifest.nonfinite, Nonfinite::Reject);

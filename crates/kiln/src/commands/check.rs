@@ -31,7 +31,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
         .device
         .clone();
     let task = Task::new(file, device)?;
-    let mut report = SpaceReport::of(&task.file, &task.space, &task.warnings, &task.device.name);
+    let mut report = SpaceReport::of(&task.file, &task.space, task.cautions(), &task.device.name);
     if args.compile {
         report.compiled = Some(compile(args, &task)?);
     }
@@ -61,7 +61,11 @@ fn check_cuda(args: &CheckArgs, file: &ManifestFile) -> Result<Exit, Failure> {
     };
     file.resolve(&file.manifest.kernel.source)?;
     let (space, warnings) = gates::build_space(file, &device)?;
-    let report = SpaceReport::of(file, &space, &warnings, &args.arch);
+    let cautions = warnings
+        .iter()
+        .map(|(gate, count)| format!("{count} configs break gate `{gate}`, which is set to warn"))
+        .collect();
+    let report = SpaceReport::of(file, &space, cautions, &args.arch);
     report.print(args);
     Ok(report.exit())
 }
@@ -80,7 +84,7 @@ struct SpaceReport {
     cartesian: u128,
     valid: Option<u128>,
     removed: Vec<Removed>,
-    warnings: Vec<(String, u64)>,
+    warnings: Vec<String>,
     compiled: Option<Compilation>,
 }
 
@@ -98,7 +102,7 @@ impl SpaceReport {
     fn of(
         file: &ManifestFile,
         space: &kiln_core::space::Space,
-        warnings: &[(String, u64)],
+        warnings: Vec<String>,
         device: &str,
     ) -> SpaceReport {
         let removed = space
@@ -128,7 +132,7 @@ impl SpaceReport {
             cartesian: space.cartesian(),
             valid: space.count(),
             removed,
-            warnings: warnings.to_vec(),
+            warnings,
             compiled: None,
         }
     }
@@ -164,7 +168,13 @@ impl SpaceReport {
             self.device
         )];
         for removed in self.removed.iter().filter(|r| r.count > 0) {
-            let count = group_digits(removed.count);
+            // A space that was not walked to its end has counted only what it met.
+            let least = if self.valid.is_none() {
+                "at least "
+            } else {
+                ""
+            };
+            let count = format!("{least}{}", group_digits(removed.count));
             lines.push(format!(
                 "{count:>12} rejected by {}: {}",
                 removed.rule, removed.text
@@ -173,11 +183,8 @@ impl SpaceReport {
                 lines.push(format!("{:>12} e.g. {}", "", config_text(example)));
             }
         }
-        for (gate, count) in &self.warnings {
-            lines.push(format!(
-                "{:>12} would break gate `{gate}` (set to warn)",
-                group_digits(u128::from(*count))
-            ));
+        for warning in &self.warnings {
+            lines.push(format!("warning: {warning}"));
         }
         if let Some(c) = &self.compiled {
             lines.push(format!(
@@ -240,6 +247,7 @@ fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Failure> {
         .map_or_else(settings::compile_jobs, |n| n as usize);
     let cache = Arc::new(Cache::open()?);
     let pool = CompilePool::new(cache, jobs);
+    compile_companions(task, &pool)?;
     let assignments: Vec<Assignment> = configs.iter().map(|c| task.space.assignment(c)).collect();
     let builds: Vec<_> = assignments
         .iter()
@@ -272,6 +280,24 @@ fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Failure> {
         }
     }
     Ok(found)
+}
+
+/// Reference and baseline too: a manifest is not sound without them.
+fn compile_companions(task: &Task, pool: &CompilePool) -> Result<(), Failure> {
+    let mut companions = vec![];
+    companions.extend(task.reference_build().map(|build| ("reference", build)));
+    if task.manifest().baseline.is_some() {
+        companions.push(("baseline", task.baseline_build()?.0));
+    }
+    for (name, build) in companions {
+        if let Err(outcome) = pool.build_one(&build)? {
+            if interrupt::asked() {
+                return Err(interrupted());
+            }
+            return Err(Failure::usage(format!("the {name} {outcome}")));
+        }
+    }
+    Ok(())
 }
 
 fn configs_to_compile(args: &CheckArgs, task: &Task) -> Result<Vec<Config>, Failure> {

@@ -14,7 +14,11 @@ use crate::store::{SqliteStore, Store};
 pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
     match &args.verb {
         StudiesVerb::List { project } => list(&project.project, project.json),
-        StudiesVerb::Show { id, project } => show(&project.project, *id, project.json),
+        StudiesVerb::Show {
+            id,
+            trials,
+            project,
+        } => show(&project.project, *id, *trials, project.json),
     }
 }
 
@@ -39,6 +43,8 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
                     "study": s.id, "kernel": s.header.kernel, "shape": s.header.shape,
                     "manifest": s.header.manifest, "trials": s.trials, "finished": s.finished,
                     "created_unix_ms": s.header.created_unix_ms, "device": s.header.device.name,
+                    "verdict": s.winner.as_ref().map(|c| c.verdict),
+                    "speedup": s.winner.as_ref().map(|c| c.speedup),
                 })
             })
             .collect();
@@ -54,7 +60,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn show(folder: &Path, id: Option<u64>, json: bool) -> Result<Exit, Failure> {
+fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit, Failure> {
     let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
     let store = open(folder)?.ok_or_else(none)?;
     let id = match id {
@@ -64,9 +70,16 @@ fn show(folder: &Path, id: Option<u64>, json: bool) -> Result<Exit, Failure> {
     let study = store.study(id)?;
     let place = store.path().display().to_string();
     if json {
-        printer::data(&format!("{:#}", report::json::document(&study, &place)));
+        let mut document = report::json::document(&study, &place);
+        if trials {
+            document["trial_list"] = json!(study.trials);
+        }
+        printer::data(&format!("{document:#}"));
     } else {
         printer::data(&report::terminal::summary(&study, &place));
+        if trials {
+            printer::data(&report::terminal::trial_list(&study));
+        }
     }
     Ok(Exit::Success)
 }

@@ -57,6 +57,7 @@ impl Confirmer<'_> {
         let settings = self.task.manifest().confirm.clone();
         let rounds = settings.rounds.max(1) as usize;
         let per_round = samples_per_round(&settings, rounds, &finalists, self.baseline_ns);
+        let seconds = self.estimate_seconds(&finalists, rounds, per_round);
         let mut confirmation = Confirmation {
             playoff: Vec::new(),
             dropped: Vec::new(),
@@ -66,7 +67,7 @@ impl Confirmer<'_> {
         let count = finalists.len();
         for (place, candidate) in finalists.into_iter().enumerate() {
             (self.status)(&format!(
-                "confirming: play-off, finalist {} of {count}",
+                "confirming (about {seconds:.0} s): play-off, finalist {} of {count}",
                 place + 1
             ));
             let number = candidate.trial.number;
@@ -104,6 +105,17 @@ impl Confirmer<'_> {
             }
         }
         Ok(confirmation)
+    }
+
+    /// Time of all samples, plus what starting a pair of processes takes.
+    fn estimate_seconds(
+        &self,
+        finalists: &[Candidate<'_>],
+        rounds: usize,
+        per_round: usize,
+    ) -> f64 {
+        let pairs = (rounds + finalists.len()) as f64;
+        pairs * (per_round as f64 * pair_seconds(finalists, self.baseline_ns) + 0.2)
     }
 
     fn final_rounds(
@@ -215,14 +227,19 @@ fn samples_per_round(
     baseline_ns: f64,
 ) -> usize {
     let asked = (settings.samples as usize).div_ceil(rounds);
+    let pair_seconds = pair_seconds(finalists, baseline_ns);
+    let processes = (rounds + finalists.len()) as f64;
+    let affordable = settings.max_seconds / (pair_seconds * processes);
+    asked.min(affordable as usize).max(LEAST_PER_ROUND)
+}
+
+/// One sample of each side, as the search measured them.
+fn pair_seconds(finalists: &[Candidate<'_>], baseline_ns: f64) -> f64 {
     let slowest = finalists
         .iter()
         .filter_map(|c| c.trial.outcome.median_ns())
         .fold(0.0, f64::max);
-    let pair_seconds = (baseline_ns + slowest) / 1e9;
-    let processes = (rounds + finalists.len()) as f64;
-    let affordable = settings.max_seconds / (pair_seconds * processes);
-    asked.min(affordable as usize).max(LEAST_PER_ROUND)
+    (baseline_ns.max(sampling::BURST_NANOS) + slowest.max(sampling::BURST_NANOS)) / 1e9
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -287,21 +304,9 @@ impl Arena<'_> {
         for step in 0..samples as u64 {
             for side in self.order(step) {
                 self.turn(corners, side, |arena, corner| {
-                    let poison = input::mix(&[arena.seed, 100 + step]);
-                    let cores = corner.contender.cores;
-                    let worker = &mut corner.worker;
-                    let nanos =
-                        sampling::run_bursts(worker, corner.launches, 1, cores, poison, deadline)?;
-                    corner.samples_ns.extend(nanos);
-                    Ok(())
+                    arena.take_sample(corner, step, deadline)
                 })?;
             }
-        }
-        let poison = input::mix(&[self.seed, 100 + samples as u64 - 1]);
-        for side in [Side::Baseline, Side::Candidate] {
-            self.turn(corners, side, |arena, corner| {
-                arena.check_timed(corner, poison, deadline)
-            })?;
         }
         let [baseline, candidate] = corners;
         Ok(Duel {
@@ -355,17 +360,22 @@ impl Arena<'_> {
             .problem(target, config, self.seed, Precision::Declared)
     }
 
-    /// What the last timed burst wrote must be right.
-    fn check_timed(
+    /// One timed burst, and what it wrote must be right: a kernel that is wrong now and then is
+    /// wrong.
+    fn take_sample(
         &mut self,
         corner: &mut Corner<'_>,
-        poison: u64,
+        step: u64,
         deadline: Duration,
     ) -> Result<(), Stop> {
+        let poison = input::mix(&[self.seed, 100 + step]);
+        let cores = corner.contender.cores;
+        let worker = &mut corner.worker;
+        let nanos = sampling::run_bursts(worker, corner.launches, 1, cores, poison, deadline)?;
+        corner.samples_ns.extend(nanos);
+        let outputs = evaluate::answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
         let target = self.task.manifest().target();
         let expected = self.oracle.expected(self.task, target, self.seed)?;
-        let answer = corner.worker.request(&Request::Inspect, deadline)?;
-        let outputs = evaluate::answer_outputs(answer)?;
         let problem = self.problem(corner)?;
         evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
         Ok(())

@@ -198,17 +198,23 @@ impl Run<'_> {
             .problem(shape, self.config, seed, Precision::Declared)?;
         worker.request(&Request::Prepare(problem.clone()), deadline)?;
         let measure = &self.task.manifest().measure;
+        let first_poison = self.seeds.poison(1 << 32);
+        let mut ratio: f64 = 0.0;
+        let verify = |worker: &mut Worker, poison: u64| {
+            let outputs = answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
+            let found = compare(&problem, &expected, &outputs, poison);
+            ratio = ratio.max(found.map_err(|fault| self.wrong(fault))?);
+            Ok::<(), Stop>(())
+        };
         let sampled = sampling::sample(
             worker,
             self.cores,
             measure,
             best_ns,
-            self.seeds.poison(1 << 32),
+            first_poison,
             deadline,
+            verify,
         )?;
-        let outputs = answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
-        let ratio = compare(&problem, &expected, &outputs, sampled.poison)
-            .map_err(|fault| self.wrong(fault))?;
         let measurement = Measurement {
             samples_ns: sampled.samples_ns,
             batch: sampled.batch,

@@ -9,14 +9,13 @@ use crate::exit::{Exit, Failure};
 use crate::store::Store;
 use crate::task::Task;
 
-/// Continues the latest unfinished study of this manifest if nothing that matters has changed.
-pub fn open_study(
+/// The latest unfinished study of this manifest, if nothing that matters has changed since.
+pub fn resume(
     task: &Task,
     options: &Options,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
-) -> Result<Study, Failure> {
-    let identity = identity(task, options);
+) -> Result<Option<Study>, Failure> {
     let name = task.file.name();
     let unfinished = store
         .studies()?
@@ -24,40 +23,52 @@ pub fn open_study(
         .rev()
         .find(|s| s.header.manifest == name)
         .filter(|s| !s.finished && !options.fresh);
-    if let Some(summary) = unfinished {
-        let mut differences = identity.differences(&summary.header.identity);
-        if options.seed.is_some_and(|seed| seed != summary.header.seed) {
-            differences.push("the seed");
-        }
-        if differences.is_empty() {
-            let mut study = store.study(summary.id)?;
-            observer.note(&format!(
-                "resuming study {} after {} trials",
-                study.id,
-                study.trials.len()
-            ));
-            let event = Event::Resumed {
-                kiln_version: env!("CARGO_PKG_VERSION").into(),
-            };
-            store.append(study.id, study.wall_ms, &event)?;
-            study.apply(study.wall_ms, event);
-            return Ok(study);
-        }
+    let Some(summary) = unfinished else {
+        return Ok(None);
+    };
+    let mut differences = identity(task, options).differences(&summary.header.identity);
+    if options.seed.is_some_and(|seed| seed != summary.header.seed) {
+        differences.push("the seed");
+    }
+    if !differences.is_empty() {
         observer.note(&format!(
-            "study {} was interrupted, but {} changed since: starting a new one",
+            "study {} is unfinished, but {} changed since: starting a new one",
             summary.id,
             differences.join(" and ")
         ));
+        return Ok(None);
     }
+    let mut study = store.study(summary.id)?;
+    observer.note(&format!(
+        "resuming study {} after {} trials",
+        study.id,
+        study.trials.len()
+    ));
+    let event = Event::Resumed {
+        kiln_version: env!("CARGO_PKG_VERSION").into(),
+    };
+    store.append(study.id, study.wall_ms, &event)?;
+    study.apply(study.wall_ms, event);
+    Ok(Some(study))
+}
+
+/// A new study. `secret` decides inputs and poison.
+pub fn create(
+    task: &Task,
+    options: &Options,
+    secret: u64,
+    store: &mut dyn Store,
+    observer: &mut dyn Observer,
+) -> Result<Study, Failure> {
     let manifest = task.manifest();
     let header = StudyHeader {
         kernel: manifest.kernel.name.clone(),
-        manifest: name,
+        manifest: task.file.name(),
         shape: manifest.target().name.clone(),
         dimensions: manifest.target().dimensions.clone(),
-        identity,
+        identity: identity(task, options),
         seed: options.seed.unwrap_or_else(|| cache::random_u64() >> 1),
-        secret: cache::random_u64(),
+        secret,
         strategy: options.strategy.clone(),
         batch: 2 * options.jobs.max(1),
         target_speedup: manifest.baseline.as_ref().map_or(1.0, |b| b.target),

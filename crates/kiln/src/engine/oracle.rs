@@ -78,20 +78,15 @@ impl Oracle {
                 let bytes = self.run(&image, problem)?;
                 let mut rest = bytes.as_slice();
                 for output in &mut outputs {
-                    let width = if output.dtype.is_float() {
-                        8
-                    } else {
-                        output.dtype.size_bytes()
-                    };
-                    let length = output.extents.iter().product::<u64>() as usize * width;
+                    let length = output.expected_bytes();
                     let (mine, others) = rest.split_at(length.min(rest.len()));
-                    output.bytes = mine.to_vec();
+                    output.fill(mine.to_vec());
                     rest = others;
                 }
             }
             None => {
                 for output in &mut outputs {
-                    output.bytes = read_array(task, shape, output)?;
+                    output.fill(read_array(task, shape, output)?);
                 }
             }
         }

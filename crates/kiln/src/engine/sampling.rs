@@ -10,7 +10,7 @@ use kiln_core::trial::SampleStop;
 use super::worker::{Worker, WorkerEnd};
 
 /// A sample shorter than this is mostly clock and cache noise, so short kernels run in bursts.
-const BURST_NANOS: f64 = 1e6;
+pub const BURST_NANOS: f64 = 1e6;
 const MAX_BURST: f64 = 100_000.0;
 /// Warm-up before anything counts: caches, page tables, clocks.
 const WARM_UP: Duration = Duration::from_millis(20);
@@ -24,8 +24,6 @@ pub struct Sampled {
     pub samples_ns: Vec<f64>,
     pub batch: u32,
     pub stop: SampleStop,
-    /// Poison of the last request, for checking what the timed launches wrote.
-    pub poison: u64,
 }
 
 /// Times bursts and returns nanoseconds per launch for each.
@@ -75,16 +73,18 @@ pub fn warm_up(
     }
 }
 
-/// Samples one image until the median is known well enough, time runs out, or it is clearly slower
-/// than `best_ns`.
-pub fn sample(
+/// Samples one image until the median is known well enough, time runs out, or it is clearly
+/// slower than `best_ns`. `verify` looks at what the timed launches wrote, given the poison that
+/// was there before.
+pub fn sample<E: From<WorkerEnd>>(
     worker: &mut Worker,
     cores: Cores,
     measure: &Measure,
     best_ns: Option<f64>,
     poison_seed: u64,
     deadline: Duration,
-) -> Result<Sampled, WorkerEnd> {
+    mut verify: impl FnMut(&mut Worker, u64) -> Result<(), E>,
+) -> Result<Sampled, E> {
     let mut poison = poison_seed;
     let batch = warm_up(worker, cores, poison, deadline)?;
     let mut samples_ns: Vec<f64> = Vec::new();
@@ -95,13 +95,13 @@ pub fn sample(
         let wanted = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as u32;
         poison = poison.wrapping_add(1);
         samples_ns.extend(run_bursts(worker, batch, wanted, cores, poison, deadline)?);
+        verify(worker, poison)?;
         let elapsed = started.elapsed().as_secs_f64();
         if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {
             return Ok(Sampled {
                 samples_ns,
                 batch,
                 stop,
-                poison,
             });
         }
     }

@@ -12,12 +12,15 @@ use kiln_core::trial::{CompileFacts, Outcome, Trial};
 use super::compile_pool::{Built, CompilePool};
 use super::confirm::{Candidate, Confirmer, Contender};
 use super::evaluate::{self, Seeds};
-use super::opening::open_study;
 use super::oracle::Oracle;
-use super::{interrupt, interrupted};
+use super::{interrupt, interrupted, opening};
+use crate::cache;
 use crate::exit::{Exit, Failure};
 use crate::store::Store;
 use crate::task::Task;
+
+/// A search without a single success after this many trials is looking in the wrong place.
+const ENOUGH_FAILURES: u64 = 20;
 
 /// What a run of `kiln tune` decided on top of the manifest.
 #[derive(Clone, Debug)]
@@ -50,19 +53,7 @@ pub fn tune(
     if task.space.count() == Some(0) {
         return Err(nothing_left(task));
     }
-    let study = open_study(task, options, store, observer)?;
-    let started = Instant::now();
-    let mut tuner = Tuner {
-        task,
-        options,
-        pool,
-        store,
-        observer,
-        earlier_ms: study.wall_ms,
-        started,
-        study,
-        oracle: Oracle::new(task, pool)?,
-    };
+    let mut oracle = Oracle::new(task, pool)?;
     let image = match pool.build_one(&baseline_build)? {
         Ok(built) => built.artifact,
         Err(_) if interrupt::asked() => return Err(interrupted()),
@@ -73,7 +64,36 @@ pub fn tune(
         config: task.baseline_config()?,
         cores: task.baseline_cores()?,
     };
-    tuner.measure_baseline(&baseline, label)?;
+    let started = Instant::now();
+    // A study begins when its baseline is known to be right: a mistake in the task leaves none.
+    let (study, baseline_outcome) = match opening::resume(task, options, store, observer)? {
+        Some(study) if study.baseline.is_some() => (study, None),
+        Some(study) => {
+            let secret = study.header.secret;
+            let outcome = measure_baseline(task, &mut oracle, &baseline, secret, observer)?;
+            (study, Some(outcome))
+        }
+        None => {
+            let secret = cache::random_u64();
+            let outcome = measure_baseline(task, &mut oracle, &baseline, secret, observer)?;
+            let study = opening::create(task, options, secret, store, observer)?;
+            (study, Some(outcome))
+        }
+    };
+    let mut tuner = Tuner {
+        task,
+        options,
+        pool,
+        store,
+        observer,
+        earlier_ms: study.wall_ms,
+        started,
+        study,
+        oracle,
+    };
+    if let Some(outcome) = baseline_outcome {
+        tuner.record(Event::BaselineMeasured { label, outcome })?;
+    }
     let stop = tuner.search()?;
     if tuner.study.stop.is_none() {
         tuner.record(Event::SearchFinished { stop })?;
@@ -107,6 +127,32 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
         .hint("the baseline takes exactly the kernel's parameters")
 }
 
+/// Checks and times the baseline like any candidate; one that fails ends everything.
+fn measure_baseline(
+    task: &Task,
+    oracle: &mut Oracle,
+    baseline: &Contender,
+    secret: u64,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Failure> {
+    observer.note("measuring the baseline");
+    let seeds = Seeds {
+        secret,
+        batch: u64::MAX,
+        trial: 0,
+    };
+    let (image, config) = (&baseline.image, &baseline.config);
+    let evaluated = evaluate::evaluate(task, oracle, image, config, baseline.cores, seeds, None)?;
+    if evaluated.outcome.measurement().is_none() {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("the baseline is not usable: {}", evaluated.outcome),
+        )
+        .hint("baseline and reference must compute the same; nothing was tuned"));
+    }
+    Ok(evaluated.outcome)
+}
+
 struct Tuner<'a> {
     task: &'a Task,
     options: &'a Options,
@@ -136,38 +182,6 @@ impl Tuner<'_> {
 
     fn status(&mut self, text: &str) {
         self.observer.status(&self.study, text);
-    }
-
-    fn measure_baseline(&mut self, baseline: &Contender, label: String) -> Result<(), Failure> {
-        if self.study.baseline.is_some() {
-            return Ok(());
-        }
-        self.status("measuring the baseline");
-        let seeds = Seeds {
-            secret: self.study.header.secret,
-            batch: u64::MAX,
-            trial: 0,
-        };
-        let evaluated = evaluate::evaluate(
-            self.task,
-            &mut self.oracle,
-            &baseline.image,
-            &baseline.config,
-            baseline.cores,
-            seeds,
-            None,
-        )?;
-        if evaluated.outcome.measurement().is_none() {
-            return Err(Failure::new(
-                Exit::Usage,
-                format!("the baseline is not usable: {}", evaluated.outcome),
-            )
-            .hint("baseline and reference must compute the same; nothing was tuned"));
-        }
-        self.record(Event::BaselineMeasured {
-            label,
-            outcome: evaluated.outcome,
-        })
     }
 
     fn search(&mut self) -> Result<StopReason, Failure> {
@@ -352,6 +366,11 @@ impl Tuner<'_> {
             return Some(StopReason::SpeedupReached);
         }
         let seeded = trials >= self.task.manifest().search.seed_trials;
+        if best.is_none()
+            && trials >= ENOUGH_FAILURES.min(self.task.manifest().search.seed_trials.max(1))
+        {
+            return Some(StopReason::NothingWorks);
+        }
         if seeded && speedup.is_some_and(|s| s < budget.hopeless_below) {
             return Some(StopReason::Hopeless);
         }

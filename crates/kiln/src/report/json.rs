@@ -63,6 +63,7 @@ pub fn document(study: &Study, store: &str) -> Value {
         "space": header.space,
         "notes": notes(study),
         "environment": header.device.environment.iter().cloned().collect::<BTreeMap<_, _>>(),
+        "compiler": header.identity.compiler,
         "manifest": header.manifest,
         "store": store,
         "kiln_version": header.kiln_version,

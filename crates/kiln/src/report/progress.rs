@@ -53,6 +53,9 @@ impl Progress {
             task.device.name,
             task.device.cores
         ));
+        for caution in task.cautions() {
+            progress.say(&format!("warning: {caution}"));
+        }
         progress
     }
 
@@ -167,9 +170,7 @@ impl Observer for Progress {
                 bar.set_position(study.trials.len() as u64);
                 bar.set_message(format!("{text}; {}", self.state(study)));
             }
-            None if text.starts_with("confirming") || text.starts_with("measuring") => {
-                self.say(text)
-            }
+            None if text.starts_with("confirming") => self.say(text),
             None => {}
         }
     }

@@ -52,6 +52,7 @@ pub fn summary(study: &Study, store: &str) -> String {
                 &trial,
             ));
             lines.push(format!("  config    {}", config_text(&winner.config)));
+            lines.push(format!("  flags     {}", flags_text(&winner.config)));
         }
         None => lines.push(match (&study.stop, study.best()) {
             (None, _) => "  not finished".into(),
@@ -66,8 +67,17 @@ pub fn summary(study: &Study, store: &str) -> String {
         lines.push(format!("  stopped   {}", stop.sentence()));
     }
     for (reason, count) in json::rejected(study) {
+        let before_compiling = reason.contains(':');
+        let least = if before_compiling && header.space.valid.is_none() {
+            "at least "
+        } else {
+            ""
+        };
         let count = group_digits(u128::from(count));
-        lines.push(format!("  rejected  {count} by {}", printable(&reason)));
+        lines.push(format!(
+            "  rejected  {least}{count} by {}",
+            printable(&reason)
+        ));
     }
     lines.extend(first_failures(study));
     for note in notes(study) {
@@ -124,9 +134,20 @@ fn runners_up(study: &Study) -> Vec<String> {
         return Vec::new();
     }
     let mut lines = vec!["  fastest in the search:".to_string()];
+    let dropped: Vec<u64> = study
+        .confirmation
+        .iter()
+        .flat_map(|c| &c.dropped)
+        .map(|d| d.trial)
+        .collect();
     for (trial, ns) in ranked.into_iter().take(RUNNERS_UP) {
+        let failed = if dropped.contains(&trial.number) {
+            "  (failed confirmation)"
+        } else {
+            ""
+        };
         lines.push(format!(
-            "  {:>9} {:>10}  {}",
+            "  {:>9} {:>10}  {}{failed}",
             format!("#{}", trial.number),
             human_ns(ns),
             config_text(&trial.config)
@@ -164,24 +185,50 @@ fn first_failures(study: &Study) -> Vec<String> {
 
 pub fn study_list(studies: &[StudySummary]) -> String {
     let mut lines = vec![format!(
-        "{:>5}  {:<24} {:<10} {:>6}  {}",
-        "study", "kernel", "shape", "trials", "state"
+        "{:>5}  {:<16}  {:<20} {:<10} {:>6}  {}",
+        "study", "begun (UTC)", "kernel", "shape", "trials", "result"
     )];
     for study in studies {
+        let result = match (&study.winner, study.finished) {
+            (Some(c), _) => format!("{} {:.2}x", c.verdict, c.speedup),
+            (None, true) => "no winner".into(),
+            (None, false) => "unfinished".into(),
+        };
         lines.push(format!(
-            "{:>5}  {:<24} {:<10} {:>6}  {}",
+            "{:>5}  {:<16}  {:<20} {:<10} {:>6}  {result}",
             study.id,
+            date(study.header.created_unix_ms),
             printable(&study.header.kernel),
             study.header.shape,
             study.trials,
-            if study.finished {
-                "finished"
-            } else {
-                "unfinished"
-            }
         ));
     }
     lines.join("\n")
+}
+
+/// `YYYY-MM-DD HH:MM` of a Unix time, by the usual day-count arithmetic of the Gregorian calendar.
+fn date(unix_ms: u64) -> String {
+    let minutes = unix_ms / 60_000;
+    let days = (minutes / 1440) as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Months counted from March, so that a leap day comes last.
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = year_of_era + era * 400 + carry;
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}",
+        minutes / 60 % 24,
+        minutes % 60
+    )
 }
 
 pub fn config_text(config: &Assignment) -> String {
@@ -190,6 +237,39 @@ pub fn config_text(config: &Assignment) -> String {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     printable(&pairs.join(" "))
+}
+
+/// The config as compiler flags, ready for a shell.
+fn flags_text(config: &Assignment) -> String {
+    let quoted = |text: String| {
+        let plain = text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_=.,:+/".contains(c));
+        if plain {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+    };
+    let flags: Vec<String> = config
+        .iter()
+        .map(|(name, value)| quoted(format!("-D{name}={}", value.define())))
+        .collect();
+    printable(&flags.join(" "))
+}
+
+/// Every trial, in order.
+pub fn trial_list(study: &Study) -> String {
+    let mut lines = vec![String::new(), "  every trial:".to_string()];
+    for trial in &study.trials {
+        let outcome = printable(&trial.outcome.to_string());
+        lines.push(format!(
+            "  #{} {outcome}  {}",
+            trial.number,
+            config_text(&trial.config)
+        ));
+    }
+    lines.join("\n")
 }
 
 /// `1234567` as `1,234,567`.
@@ -228,6 +308,9 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!(group_digits(0), "0");
         assert_eq!(group_digits(1_234_567), "1,234,567");
+        assert_eq!(date(0), "1970-01-01 00:00");
+        assert_eq!(date(951_827_696_000), "2000-02-29 12:34");
+        assert_eq!(date(1_798_761_540_000), "2026-12-31 23:59");
         assert_eq!(human_bytes(512), "512 B");
         assert_eq!(human_bytes(3 << 20), "3.0 MiB");
     }

@@ -233,7 +233,8 @@ impl Store for SqliteStore {
             .prepare(
                 "SELECT s.id, e.body,
                    (SELECT count(*) FROM events t WHERE t.study = s.id AND t.kind = 'trial_finished'),
-                   EXISTS (SELECT 1 FROM events t WHERE t.study = s.id AND t.kind = 'study_finished')
+                   EXISTS (SELECT 1 FROM events t WHERE t.study = s.id AND t.kind = 'study_finished'),
+                   (SELECT t.body FROM events t WHERE t.study = s.id AND t.kind = 'confirmed')
                  FROM studies s
                  JOIN events e ON e.sequence =
                    (SELECT min(sequence) FROM events f WHERE f.study = s.id)
@@ -247,18 +248,27 @@ impl Store for SqliteStore {
                     row.get::<_, String>(1)?,
                     row.get::<_, i64>(2)?,
                     row.get::<_, bool>(3)?,
+                    row.get::<_, Option<String>>(4)?,
                 ))
             })
             .map_err(failed)?;
         let mut studies = Vec::new();
         for row in rows {
-            let (id, body, trials, finished) = row.map_err(failed)?;
+            let (id, body, trials, finished, confirmed) = row.map_err(failed)?;
+            let confirmed = confirmed
+                .map(|body| self.decode(id as u64, &body))
+                .transpose()?;
+            let winner = match confirmed {
+                Some(Event::Confirmed(confirmation)) => confirmation.winner.map(|w| w.comparison),
+                _ => None,
+            };
             if let Event::StudyStarted(header) = self.decode(id as u64, &body)? {
                 studies.push(StudySummary {
                     id: id as u64,
                     header: *header,
                     finished,
                     trials: trials as u64,
+                    winner,
                 });
             }
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use kiln_core::diagnostic::Diagnostic;
 use kiln_core::dtype::DType;
 use kiln_core::manifest::{ArgumentKind, BaselineKind, Manifest, Reference};
 use kiln_core::protocol::CompileJob;
@@ -18,6 +19,14 @@ use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
 use crate::exit::Failure;
 use crate::settings;
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    words(text).any(|found| found == word)
+}
 
 const COMPILE_MEMORY_BYTES: u64 = 8 << 30;
 
@@ -168,18 +177,85 @@ impl Task {
         if let ReferenceFile::C { path } = &self.reference {
             roots.push(path.clone());
         }
-        let mut seen = BTreeSet::new();
         let mut hasher = blake3::Hasher::new();
+        for text in self.closure(roots) {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+
+    /// Texts of some files and of all they include by a quoted name.
+    fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let mut texts = Vec::new();
         while let Some(path) = roots.pop() {
             if !seen.insert(path.clone()) {
                 continue;
             }
             let text = fs::read(&path).unwrap_or_default();
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(&text);
-            roots.extend(self.quoted_includes(&path, &String::from_utf8_lossy(&text)));
+            let text = String::from_utf8_lossy(&text).into_owned();
+            roots.extend(self.quoted_includes(&path, &text));
+            texts.push(text);
         }
-        hasher.finalize().to_hex().to_string()
+        texts
+    }
+
+    /// Tunables whose name appears nowhere in the kernel's source: most likely a typo.
+    pub fn unused_tunables(&self) -> Vec<&str> {
+        let texts = self.closure(vec![self.source.clone()]);
+        let in_flags = |name: &str| {
+            self.manifest()
+                .kernel
+                .flags
+                .iter()
+                .any(|f| f.contains(name))
+        };
+        let tunables = self.space.tunables().iter().map(|t| t.name.as_str());
+        tunables
+            .filter(|name| !in_flags(name) && !texts.iter().any(|text| has_word(text, name)))
+            .collect()
+    }
+
+    /// A function that the manifest names and its file does not is an error with a place, found
+    /// before anything is compiled. The word is looked for, not a definition: macros may make it.
+    pub(super) fn check_functions(&self) -> Result<(), Failure> {
+        let manifest = self.manifest();
+        let kernel = &manifest.kernel;
+        let mut named = vec![(
+            &self.source,
+            kernel.entry.value.as_str(),
+            &kernel.entry.span,
+        )];
+        if let (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. })) =
+            (&self.reference, &manifest.reference)
+        {
+            named.push((path, entry, &source.span));
+        }
+        let baseline = manifest.baseline.as_ref().map(|b| &b.kind);
+        if let (Some(path), Some(BaselineKind::C { source, entry, .. })) =
+            (&self.baseline, baseline)
+        {
+            named.push((path, entry, &source.span));
+        }
+        for (path, function, span) in named {
+            let texts = self.closure(vec![path.clone()]);
+            if texts.iter().any(|text| has_word(text, function)) {
+                continue;
+            }
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            let problem = Diagnostic::new(
+                format!("`{file}` has no function `{function}`"),
+                span.clone(),
+            );
+            let words = texts.iter().flat_map(|text| words(text));
+            let near = kiln_core::diagnostic::nearest(function, words);
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            return Err(self
+                .file
+                .error(&hint.into_iter().fold(problem, Diagnostic::hint)));
+        }
+        Ok(())
     }
 
     fn quoted_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {

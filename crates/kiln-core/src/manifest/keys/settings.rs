@@ -289,9 +289,9 @@ pub(super) static CONFIRM: Table = table(
             "max_seconds",
             &[SECONDS],
             "Slow kernels get fewer samples, so that confirming takes about this long at most.",
-            "max_seconds = 120",
+            "max_seconds = 60",
         )
-        .or("120"),
+        .or("60"),
     ],
 );
 
