@@ -98,7 +98,7 @@ fn a_changed_source_starts_a_new_study_and_says_so() {
     ]);
     let said = text(&output.stderr);
     assert!(
-        said.contains("study 1 was interrupted, but the source files changed since"),
+        said.contains("study 1 is unfinished, but the source files changed since"),
         "{said}"
     );
     let list = project.json(&["studies", "list", "--json"], &[0]);
