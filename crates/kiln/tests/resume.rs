@@ -148,7 +148,8 @@ fn two_runs_at_once_take_turns() {
         .iter()
         .filter(|o| text(&o.stderr).contains("another kiln is measuring"))
         .count();
-    assert_eq!(waited, 1);
+    let said = outputs.each_ref().map(|o| text(&o.stderr));
+    assert_eq!(waited, 1, "{said:#?}");
     let mut studies: Vec<u64> = outputs
         .iter()
         .map(|o| {

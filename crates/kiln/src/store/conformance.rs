@@ -160,6 +160,25 @@ fn sqlite_conforms() {
     conforms(|| SqliteStore::open_file(&path).unwrap());
 }
 
+/// Each round is a new file: making it is where openers meet.
+#[test]
+fn sqlite_opens_for_many_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..20 {
+        let path = folder.path().join(format!("{round}.db"));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut store = SqliteStore::open_file(&path).unwrap();
+                    store.create(&started("one")).unwrap();
+                });
+            }
+        });
+        let store = SqliteStore::open_file(&path).unwrap();
+        assert_eq!(store.studies().unwrap().len(), 4);
+    }
+}
+
 #[test]
 fn sqlite_events_cannot_be_changed_or_removed() {
     let folder = tempfile::tempdir().unwrap();

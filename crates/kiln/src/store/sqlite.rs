@@ -1,7 +1,7 @@
 //! The store in one SQLite file under `.kiln/`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_core::event::Event;
 use kiln_core::study::Study;
@@ -12,6 +12,9 @@ use crate::exit::{Exit, Failure};
 
 /// Raised with every change of the tables; older files are migrated, newer ones refused.
 const SCHEMA_VERSION: i64 = 1;
+
+/// How long to wait for another process that is writing.
+const BUSY_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows are only ever added; the triggers make that a property of the file, not of our care.
 const SCHEMA: &str = "
@@ -60,47 +63,30 @@ impl SqliteStore {
     }
 
     pub fn open_file(path: &Path) -> Result<SqliteStore, Failure> {
-        let failed = |e: rusqlite::Error| cannot("open", path, &e);
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-        connection
-            .busy_timeout(Duration::from_secs(30))
-            .map_err(failed)?;
-        // FULL: an acknowledged event survives power loss, not only the death of this process.
-        connection
-            .execute_batch(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
-            )
-            .map_err(failed)?;
-        let transaction = connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(failed)?;
-        let version: i64 = transaction
-            .query_row("PRAGMA user_version", [], |row| row.get(0))
-            .map_err(failed)?;
-        match version {
-            0 => {
-                transaction.execute_batch(SCHEMA).map_err(failed)?;
-                transaction
-                    .pragma_update(None, "user_version", SCHEMA_VERSION)
-                    .map_err(failed)?;
-            }
-            SCHEMA_VERSION => {}
-            newer => {
-                return Err(Failure::machine(format!(
-                    "the store `{}` has format {newer}; this kiln reads up to {SCHEMA_VERSION}",
-                    path.display()
-                ))
-                .hint("use the kiln that wrote it, or a newer one"));
+        let started = Instant::now();
+        loop {
+            match prepare(path) {
+                // Switching a new file to WAL does not wait for others who do the same, whatever
+                // the busy timeout says; they are done in a moment.
+                Err(error) if is_busy(&error) && started.elapsed() < BUSY_PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => return Err(cannot("open", path, &error)),
+                Ok((_, version)) if version > SCHEMA_VERSION => {
+                    return Err(Failure::machine(format!(
+                        "the store `{}` has format {version}; this kiln reads up to {SCHEMA_VERSION}",
+                        path.display()
+                    ))
+                    .hint("use the kiln that wrote it, or a newer one"));
+                }
+                Ok((connection, _)) => {
+                    return Ok(SqliteStore {
+                        connection,
+                        path: path.to_path_buf(),
+                    });
+                }
             }
         }
-        transaction.commit().map_err(failed)?;
-        Ok(SqliteStore {
-            connection,
-            path: path.to_path_buf(),
-        })
     }
 
     pub fn path(&self) -> &Path {
@@ -135,6 +121,36 @@ impl SqliteStore {
             .hint("it was probably written by a newer kiln")
         })
     }
+}
+
+/// Opens the file, makes the tables of a new one, and says which version it has.
+fn prepare(path: &Path) -> rusqlite::Result<(Connection, i64)> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_PATIENCE)?;
+    // FULL: an acknowledged event survives power loss, not only the death of this process.
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+    )?;
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let mut version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        version = SCHEMA_VERSION;
+    }
+    transaction.commit()?;
+    Ok((connection, version))
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+    )
 }
 
 fn cannot(verb: &str, path: &Path, error: &rusqlite::Error) -> Failure {
