@@ -31,15 +31,24 @@ pub enum Request {
         cores: Cores,
         poison: u64,
     },
-    /// Poisons the outputs and times `bursts` bursts of `launches` launches each.
+    /// Poisons the outputs and times bursts of launches.
     Sample {
-        launches: u32,
-        bursts: u32,
-        cores: Cores,
+        plan: SamplePlan,
         poison: u64,
     },
     /// Verifies guard zones and answers with all outputs as the last launch left them.
     Inspect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SamplePlan {
+    /// Launches timed together.
+    pub launches: u32,
+    pub bursts: u32,
+    /// Launch for this long before the clock starts, so that what ran before has left the caches
+    /// and cores that slept are awake.
+    pub warm_nanos: u64,
+    pub cores: Cores,
 }
 
 /// Where a launch may run.

@@ -1,6 +1,6 @@
 //! The two traits a device family implements.
 
-use kiln_core::protocol::{CompileJob, Compiled, Cores, DeviceInfo, Problem, Refusal};
+use kiln_core::protocol::{CompileJob, Compiled, Cores, DeviceInfo, Problem, Refusal, SamplePlan};
 use kiln_core::trial::CompileFailure;
 
 /// Makes images. Runs in a compile worker; needs no device.
@@ -17,8 +17,8 @@ pub trait Backend {
     /// Fills every output with bytes drawn from the seed and restores inout buffers.
     fn poison(&mut self, seed: u64) -> Result<(), Refusal>;
     fn launch(&mut self, cores: Cores) -> Result<(), Refusal>;
-    /// Nanoseconds of each of `bursts` bursts of `launches` launches.
-    fn sample(&mut self, launches: u32, bursts: u32, cores: Cores) -> Result<Vec<u64>, Refusal>;
+    /// Nanoseconds of each burst.
+    fn sample(&mut self, plan: &SamplePlan) -> Result<Vec<u64>, Refusal>;
     /// Verifies guard zones, then returns all outputs one after another, as they were the moment
     /// the last launch returned.
     fn inspect(&mut self) -> Result<Vec<u8>, Refusal>;

@@ -1,12 +1,12 @@
 //! The CPU backend: a kernel is a function in a shared library, called in this process.
 
 use std::ffi::c_void;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kiln_core::dtype::DType;
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, Problem, Refusal};
+use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, Problem, Refusal, SamplePlan};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backend::Backend;
@@ -50,7 +50,6 @@ struct Set {
 pub struct CpuBackend {
     image: Option<Image>,
     problem: Option<Set>,
-    pinned: Option<Cores>,
 }
 
 impl CpuBackend {
@@ -60,10 +59,7 @@ impl CpuBackend {
 
     /// Code and data of a launch, on the right cores.
     fn ready(&mut self, cores: Cores) -> Result<(Entry, &mut Set), Refusal> {
-        if self.pinned != Some(cores) {
-            environment::pin(cores);
-            self.pinned = Some(cores);
-        }
+        environment::pin(cores);
         match (&self.image, &mut self.problem) {
             (Some(image), Some(set)) => Ok((image.entry, set)),
             _ => Err(bad_task("nothing is loaded and prepared".into())),
@@ -125,10 +121,6 @@ impl Set {
             return total;
         }
         let spots = self.spots();
-        if launches > 1 {
-            // The first launch after other work finds cold caches; a burst is about warm ones.
-            launch();
-        }
         let mut next = spots.iter().cycle();
         let start = Instant::now();
         for _ in 0..launches {
@@ -293,11 +285,15 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn sample(&mut self, launches: u32, bursts: u32, cores: Cores) -> Result<Vec<u64>, Refusal> {
-        let (entry, set) = self.ready(cores)?;
+    fn sample(&mut self, plan: &SamplePlan) -> Result<Vec<u64>, Refusal> {
+        let (entry, set) = self.ready(plan.cores)?;
         set.make_room_for_snapshot();
-        let nanos = (0..bursts)
-            .map(|_| set.run_burst(entry, launches))
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
+            set.run_burst(entry, 1);
+        }
+        let nanos = (0..plan.bursts)
+            .map(|_| set.run_burst(entry, plan.launches))
             .collect();
         set.take_snapshot();
         Ok(nanos)

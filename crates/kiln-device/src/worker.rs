@@ -99,14 +99,9 @@ fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<A
             still_alone(process)?;
             backend.inspect().map(Answer::Outputs)
         }
-        Request::Sample {
-            launches,
-            bursts,
-            cores,
-            poison,
-        } => {
+        Request::Sample { plan, poison } => {
             backend.poison(poison)?;
-            let nanos = backend.sample(launches, bursts, cores)?;
+            let nanos = backend.sample(&plan)?;
             still_alone(process)?;
             Ok(Answer::Plain(Response::Sampled { nanos }))
         }

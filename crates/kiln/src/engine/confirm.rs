@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kiln_core::event::{Confirmation, Dropped, Finalist, Winner};
 use kiln_core::input;
-use kiln_core::protocol::{Cores, Problem, Request};
+use kiln_core::protocol::{Cores, Problem, Request, SamplePlan};
 use kiln_core::stats;
 use kiln_core::trial::{Assignment, Crash, Mismatch, Outcome, Phase, Trial};
 use kiln_core::verdict;
@@ -270,7 +270,8 @@ impl From<Failure> for Stop {
 struct Corner<'a> {
     worker: Worker,
     contender: &'a Contender,
-    launches: u32,
+    /// What one sample is; known after warming up.
+    plan: SamplePlan,
     samples_ns: Vec<f64>,
 }
 
@@ -279,7 +280,12 @@ impl<'a> Corner<'a> {
         Corner {
             worker,
             contender,
-            launches: 1,
+            plan: SamplePlan {
+                launches: 1,
+                bursts: 1,
+                warm_nanos: 0,
+                cores: contender.cores,
+            },
             samples_ns: Vec::new(),
         }
     }
@@ -349,7 +355,7 @@ impl Arena<'_> {
             .request(&Request::Prepare(problem), deadline)?;
         let poison = input::mix(&[self.seed, 10]);
         let cores = corner.contender.cores;
-        corner.launches = sampling::warm_up(&mut corner.worker, cores, poison, deadline)?;
+        corner.plan = sampling::warm_up(&mut corner.worker, cores, poison, deadline)?;
         Ok(())
     }
 
@@ -369,9 +375,8 @@ impl Arena<'_> {
         deadline: Duration,
     ) -> Result<(), Stop> {
         let poison = input::mix(&[self.seed, 100 + step]);
-        let cores = corner.contender.cores;
         let worker = &mut corner.worker;
-        let nanos = sampling::run_bursts(worker, corner.launches, 1, cores, poison, deadline)?;
+        let nanos = sampling::run_bursts(worker, corner.plan, poison, deadline)?;
         corner.samples_ns.extend(nanos);
         let outputs = evaluate::answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
         let target = self.task.manifest().target();

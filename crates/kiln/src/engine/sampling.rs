@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kiln_core::manifest::Measure;
-use kiln_core::protocol::{Cores, Request, Response};
+use kiln_core::protocol::{Cores, Request, Response, SamplePlan};
 use kiln_core::stats;
 use kiln_core::trial::SampleStop;
 
@@ -15,6 +15,12 @@ const MAX_BURST: f64 = 100_000.0;
 /// Warm-up before anything counts: caches, page tables, clocks.
 const WARM_UP: Duration = Duration::from_millis(20);
 const WARM_UP_LAUNCHES: usize = 2;
+/// Below this, warming up before each sample costs little and makes samples comparable; above it,
+/// a cold start is a small part of a sample.
+const WARM_EACH_BELOW_NANOS: f64 = 20e6;
+/// Two threads on two cores were timed at 6.2 ms after one launch, where the other core had slept
+/// meanwhile, and at 3.3 ms when it was awake.
+const WARM_EACH_NANOS: u64 = 10_000_000;
 /// Samples asked for in one request take about this long, so that stopping rules get a say.
 const REQUEST_NANOS: f64 = 50e6;
 /// A candidate is not cut before this many samples.
@@ -29,22 +35,14 @@ pub struct Sampled {
 /// Times bursts and returns nanoseconds per launch for each.
 pub fn run_bursts(
     worker: &mut Worker,
-    launches: u32,
-    bursts: u32,
-    cores: Cores,
+    plan: SamplePlan,
     poison: u64,
     deadline: Duration,
 ) -> Result<Vec<f64>, WorkerEnd> {
-    let request = Request::Sample {
-        launches,
-        bursts,
-        cores,
-        poison,
-    };
-    match worker.request(&request, deadline)? {
-        (Response::Sampled { nanos }, _) if nanos.len() == bursts as usize => Ok(nanos
+    match worker.request(&Request::Sample { plan, poison }, deadline)? {
+        (Response::Sampled { nanos }, _) if nanos.len() == plan.bursts as usize => Ok(nanos
             .iter()
-            .map(|total| (*total).max(1) as f64 / f64::from(launches.max(1)))
+            .map(|total| (*total).max(1) as f64 / f64::from(plan.launches.max(1)))
             .collect()),
         (other, _) => Err(WorkerEnd::Garbled(format!(
             "unexpected answer {other:?} to a sample"
@@ -52,24 +50,33 @@ pub fn run_bursts(
     }
 }
 
-/// Warms an image up and finds how many launches make one sample.
+/// Warms an image up and finds out what makes one sample.
 pub fn warm_up(
     worker: &mut Worker,
     cores: Cores,
     poison: u64,
     deadline: Duration,
-) -> Result<u32, WorkerEnd> {
+) -> Result<SamplePlan, WorkerEnd> {
     let started = Instant::now();
-    let mut launches = 1;
+    let mut plan = SamplePlan {
+        launches: 1,
+        bursts: 1,
+        warm_nanos: 0,
+        cores,
+    };
     let mut rounds = 0;
     loop {
-        let per_launch = run_bursts(worker, launches, 1, cores, poison, deadline)?[0];
+        let per_launch = run_bursts(worker, plan, poison, deadline)?[0];
         rounds += 1;
-        let wanted = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
+        plan.launches = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
+        plan.warm_nanos = if per_launch < WARM_EACH_BELOW_NANOS {
+            WARM_EACH_NANOS
+        } else {
+            0
+        };
         if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
-            return Ok(wanted);
+            return Ok(plan);
         }
-        launches = wanted;
     }
 }
 
@@ -86,21 +93,22 @@ pub fn sample<E: From<WorkerEnd>>(
     mut verify: impl FnMut(&mut Worker, u64) -> Result<(), E>,
 ) -> Result<Sampled, E> {
     let mut poison = poison_seed;
-    let batch = warm_up(worker, cores, poison, deadline)?;
+    let mut plan = warm_up(worker, cores, poison, deadline)?;
     let mut samples_ns: Vec<f64> = Vec::new();
     let started = Instant::now();
     loop {
-        let per_sample = samples_ns.last().copied().unwrap_or(REQUEST_NANOS) * f64::from(batch);
+        let per_launch = samples_ns.last().copied().unwrap_or(REQUEST_NANOS);
+        let per_sample = per_launch * f64::from(plan.launches);
         let room = measure.max_samples as usize - samples_ns.len();
-        let wanted = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as u32;
+        plan.bursts = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as u32;
         poison = poison.wrapping_add(1);
-        samples_ns.extend(run_bursts(worker, batch, wanted, cores, poison, deadline)?);
+        samples_ns.extend(run_bursts(worker, plan, poison, deadline)?);
         verify(worker, poison)?;
         let elapsed = started.elapsed().as_secs_f64();
         if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {
             return Ok(Sampled {
                 samples_ns,
-                batch,
+                batch: plan.launches,
                 stop,
             });
         }
