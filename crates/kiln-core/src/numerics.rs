@@ -8,8 +8,8 @@ use crate::trial::{NumericFault, WorstElement};
 /// are allowed singly, unless its tolerance says more.
 const WHOLE_OUTPUT_RTOL: f64 = 0.01;
 
-/// Used where the manifest says nothing. Each is several rounding steps of the type, relative to
-/// the output's scale, and well below the next lower precision.
+/// Used where the manifest says nothing: several rounding steps of the type, relative to the
+/// output's scale.
 pub fn default_tolerance(dtype: DType) -> Tolerance {
     let rtol = match dtype {
         DType::F64 => 1e-9,
@@ -31,7 +31,7 @@ pub struct Expected {
     pub tolerance: Tolerance,
     /// `f64` for floating types, `dtype` itself for integers.
     bytes: Vec<u8>,
-    /// Root mean square of the finite expected values: the scale errors are judged by.
+    /// The size of a typical expected value, by which errors are judged.
     scale: f64,
 }
 
@@ -49,6 +49,11 @@ pub enum BadReference {
          writes zeros would pass"
     )]
     AllZero { argument: String },
+    #[error(
+        "`{argument}` is right within tolerance before anything runs: a kernel that does nothing \
+         would pass"
+    )]
+    NothingToDo { argument: String },
     #[error("the reference's output `{argument}` has {got} bytes, {wanted} were expected")]
     WrongSize {
         argument: String,
@@ -90,14 +95,25 @@ impl Expected {
     pub fn fill(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
         let width = self.expected_type().size_bytes();
-        let (mut sum, mut count) = (0.0, 0u64);
-        for value in (0..self.bytes.len() / width).map(|i| self.value(i)) {
-            if value.is_finite() {
-                sum += value * value;
-                count += 1;
-            }
-        }
-        self.scale = (sum / count.max(1) as f64).sqrt();
+        let mut sizes: Vec<f64> = (0..self.bytes.len() / width)
+            .map(|i| self.value(i).abs())
+            .filter(|value| value.is_finite())
+            .collect();
+        let count = sizes.len().max(1) as f64;
+        let root_mean_square = (sizes.iter().map(|v| v * v).sum::<f64>() / count).sqrt();
+        // A few huge values must not excuse errors in all the others, so the scale is the upper
+        // quartile; where most values are zero that says nothing, and the mean has to do.
+        let place = sizes.len() * 3 / 4;
+        let quartile = if sizes.is_empty() {
+            0.0
+        } else {
+            *sizes.select_nth_unstable_by(place, f64::total_cmp).1
+        };
+        self.scale = if quartile > 0.0 {
+            quartile.min(root_mean_square)
+        } else {
+            root_mean_square
+        };
     }
 
     /// Bytes the reference writes for this output.
@@ -116,7 +132,7 @@ impl Expected {
             });
         }
         let atol = self.tolerance.atol.unwrap_or(0.0);
-        let mut all_zero = true;
+        let mut tells = false;
         for element in 0..self.elements() {
             let value = self.value(element);
             if !value.is_finite() && nonfinite == Nonfinite::Reject {
@@ -126,14 +142,24 @@ impl Expected {
                     value,
                 });
             }
-            all_zero &= value.abs() <= atol;
+            tells |= value.is_finite() && value.abs() > atol;
         }
-        if all_zero {
+        if !tells {
             return Err(BadReference::AllZero {
                 argument: self.argument.clone(),
             });
         }
         Ok(())
+    }
+
+    /// Refuses an inout buffer whose contents before the launch would already pass.
+    pub fn validate_original(&self, original: &[u8]) -> Result<(), BadReference> {
+        match self.compare(original, &[]) {
+            Err(_) => Ok(()),
+            Ok(_) => Err(BadReference::NothingToDo {
+                argument: self.argument.clone(),
+            }),
+        }
     }
 
     fn index(&self, element: usize) -> Vec<u64> {
@@ -437,6 +463,29 @@ mod tests {
         let task = expected(&[1e-6, -2e-6, 1e-6]);
         assert!(task.compare(&f32s(&[0.0, 0.0, 0.0]), &[]).is_err());
         assert!(expected(&[0.0, 0.0]).validate(Nonfinite::Reject).is_err());
+    }
+
+    #[test]
+    fn a_few_huge_values_do_not_excuse_the_rest() {
+        let mut values = vec![1.0; 1000];
+        values[7] = 1e12;
+        let task = expected(&values);
+        let mut got: Vec<f32> = values.iter().map(|v| *v as f32).collect();
+        assert!(task.compare(&f32s(&got), &[]).is_ok());
+        got[500] = 0.0;
+        assert!(task.compare(&f32s(&got), &[]).is_err());
+    }
+
+    #[test]
+    fn references_that_prove_nothing_are_refused() {
+        assert!(
+            expected(&[f64::NAN, f64::NAN])
+                .validate(Nonfinite::Match)
+                .is_err()
+        );
+        let task = expected(&[1.0, 2.0]);
+        assert!(task.validate_original(&f32s(&[1.0, 2.000_01])).is_err());
+        assert!(task.validate_original(&f32s(&[1.0, 2.1])).is_ok());
     }
 
     #[test]

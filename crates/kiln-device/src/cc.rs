@@ -14,6 +14,9 @@ use crate::backend::Toolchain;
 /// What is kept of a compiler's messages; template errors can run to megabytes.
 const LOG_LIMIT: usize = 16 << 10;
 
+/// Nobody needs a kernel of this size; a runaway array would fill the disk.
+const IMAGE_LIMIT_BYTES: u64 = 1 << 30;
+
 /// Given to every compilation, before the manifest's own flags. Part of the cache key.
 pub const FIXED_FLAGS: &[&str] = &[
     "-x",
@@ -42,6 +45,14 @@ impl Toolchain for Cc {
         let dependencies = std::fs::read_to_string(&dependency_file)
             .map(|text| parse_dependencies(&text))
             .unwrap_or_default();
+        let result = match result {
+            // Without the list a changed header would go unnoticed.
+            Ok(log) if dependencies.is_empty() => Err(failure(
+                "the compiler did not say which files it read (-MD -MF)",
+                &log,
+            )),
+            other => other,
+        };
         // The file only carries the list to us; a failure to remove it harms nothing.
         let _ = std::fs::remove_file(&dependency_file);
         result.map(|log| Compiled {
@@ -81,6 +92,7 @@ fn run(job: &CompileJob, dependency_file: &str) -> Result<String, CompileFailure
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             setrlimit(Resource::RLIMIT_AS, memory, memory)?;
             setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+            setrlimit(Resource::RLIMIT_FSIZE, IMAGE_LIMIT_BYTES, IMAGE_LIMIT_BYTES)?;
             Ok(())
         });
     }

@@ -22,7 +22,7 @@ pub fn read(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String
     }
     let found = npy.dtype().descr();
     let wanted = descriptor(dtype);
-    if !found.contains(wanted) {
+    if found.trim_matches(['\'', '"']) != wanted {
         return Err(format!(
             "`{path}` holds {found}, {dtype} ({wanted}) is needed"
         ));

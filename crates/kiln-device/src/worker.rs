@@ -152,6 +152,9 @@ fn living_children() -> u64 {
 /// Moves the protocol away from the standard streams, so that nothing a candidate or compiler
 /// prints can reach it, and makes sure this process does not outlive the supervisor.
 fn take_over() -> io::Result<Pipes> {
+    // A session of its own: the supervisor can kill the family as one group, Ctrl-C at the terminal
+    // does not reach it, and a candidate cannot join the supervisor's group.
+    let _ = nix::unistd::setsid();
     let input = duplicate(0)?;
     let output = duplicate(1)?;
     let null = File::open("/dev/null")?;
@@ -162,10 +165,11 @@ fn take_over() -> io::Result<Pipes> {
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
     let watched = input.as_raw_fd();
+    let family = std::process::id() as i32;
     std::thread::Builder::new()
         .name("watchdog".into())
         .stack_size(64 << 10)
-        .spawn(move || die_with_supervisor(watched))?;
+        .spawn(move || die_with_supervisor(watched, family))?;
     Ok(Pipes {
         input: BufReader::new(File::from(input)),
         output: File::from(output),
@@ -175,7 +179,7 @@ fn take_over() -> io::Result<Pipes> {
 /// Waits for the supervisor's end of the request pipe to close, which the kernel does however the
 /// supervisor dies, then kills the whole process group: this process, compilers it started, and
 /// whatever a candidate forked. A hung candidate cannot hold this thread up.
-fn die_with_supervisor(request_pipe: i32) {
+fn die_with_supervisor(request_pipe: i32, family: i32) {
     let mut polled = libc::pollfd {
         fd: request_pipe,
         events: 0,
@@ -185,8 +189,12 @@ fn die_with_supervisor(request_pipe: i32) {
         // SAFETY: one valid pollfd, count 1.
         let ready = unsafe { libc::poll(&mut polled, 1, -1) };
         if ready > 0 && polled.revents != 0 {
-            // SAFETY: signalling our own group has no memory effects.
-            unsafe { libc::kill(0, libc::SIGKILL) };
+            // By number, not "my group": a candidate may have moved this process elsewhere.
+            // SAFETY: signals have no memory effects.
+            unsafe {
+                libc::kill(-family, libc::SIGKILL);
+                libc::kill(family, libc::SIGKILL);
+            }
         }
     }
 }

@@ -20,6 +20,12 @@ pub fn talks_to_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
+/// Writes a line of a stream; false when nobody reads any more, which is no reason to stop.
+pub fn stream(line: &str) -> bool {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}
+
 fn write_or_leave(out: &mut impl Write, text: &str) {
     let ends_with_newline = text.ends_with('\n');
     let result = out

@@ -171,6 +171,9 @@ impl ManifestFile {
                     )),
             ));
         }
+        if !found.is_file() && !found.is_dir() {
+            return Err(self.error(&problem(format!("`{}` is not a regular file", named.value))));
+        }
         let text = found.to_string_lossy();
         if text.contains(['"', '\n', '\\']) {
             return Err(self.error(&problem(format!(

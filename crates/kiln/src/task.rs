@@ -105,7 +105,7 @@ impl Task {
             Some(BaselineKind::C { source, .. }) => Some(file.resolve(source)?),
             _ => None,
         };
-        let compiler = Compiler::find(manifest)?;
+        let compiler = Compiler::find()?;
         let task = Task {
             space: Arc::new(space),
             device,
@@ -279,7 +279,7 @@ impl Task {
                 Ok(ArgumentSpec::Scalar {
                     name: argument.name.clone(),
                     dtype: seen_as,
-                    value: evaluate(expr)?,
+                    value: rounded(evaluate(expr)?, argument.dtype),
                 })
             }
             (ArgumentKind::Buffer { role, fill, .. }, BoundArgument::Buffer(exprs)) => {
@@ -330,6 +330,11 @@ impl Task {
         if !found.starts_with(&self.file.root) {
             return Err(Failure::usage(format!(
                 "the data file `{name}` lies outside the project"
+            )));
+        }
+        if !found.is_file() {
+            return Err(Failure::usage(format!(
+                "the data file `{name}` is not a regular file"
             )));
         }
         Ok(found.display().to_string())
@@ -395,7 +400,10 @@ impl Task {
         };
         first
             .map(|config| self.space.assignment(&config))
-            .ok_or_else(|| Failure::usage("no config is left to try"))
+            .ok_or_else(|| {
+                Failure::usage("no valid config was found by sampling a space too large to list")
+                    .hint("loosen a constraint, or list fewer values")
+            })
     }
 
     fn check_arguments(&self) -> Result<(), Failure> {
@@ -471,6 +479,18 @@ impl Task {
     pub fn argument_name(&self, index: usize) -> String {
         let found = self.manifest().arguments.get(index);
         found.map_or_else(|| format!("#{index}"), |a| a.name.clone())
+    }
+}
+
+/// What a floating type makes of a value: the reference must see what the kernel sees.
+fn rounded(value: Value, dtype: DType) -> Value {
+    match value.as_f64() {
+        Some(number) if dtype.is_float() => {
+            let mut bytes = Vec::new();
+            dtype.push_f64(number, &mut bytes);
+            Value::Float(dtype.read_f64(&bytes))
+        }
+        _ => value,
     }
 }
 

@@ -22,7 +22,6 @@ use crate::store::SqliteStore;
 use crate::task::Task;
 
 pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
-    interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
     let path = project::locate(args.path.as_deref())?;
     let file = project::read(&path)?;
     if file.manifest.kernel.language == Language::Cuda {
@@ -36,12 +35,19 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         .device
         .clone();
     let task = Task::new(file, device)?;
+    // Only now: until here Ctrl-C just ends the program, also in the middle of a large space.
+    interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
     let mut store = SqliteStore::open(&task.file.root)?;
     let options = options(args, &task);
     // A misspelt strategy should not cost the user a measured baseline.
     search::strategy(&options.strategy, Arc::clone(&task.space), 0, 1)
         .map_err(|e| Failure::usage(e.to_string()).hint(e.hint))?;
-    let _exclusive = wait_for_turn(args.no_wait)?;
+    // The project's turn first: two homes may share a project, and one study has one writer.
+    let _project = wait_for_turn(
+        &task.file.root.join(".kiln").join("tune.lock"),
+        args.no_wait,
+    )?;
+    let _machine = wait_for_turn(&settings::home()?.join("cpu.lock"), args.no_wait)?;
     let cache = Arc::new(Cache::open()?);
     let pool = CompilePool::new(cache, options.jobs);
     let mut progress = Progress::new(&task, &options, args.events);
@@ -76,11 +82,10 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
 
 /// Two kilns timing on the same cores would both measure nonsense, so they take turns. The lock
 /// belongs to the open file: the system frees it however this process ends.
-fn wait_for_turn(no_wait: bool) -> Result<File, Failure> {
-    let path = settings::home()?.join("cpu.lock");
+fn wait_for_turn(path: &Path, no_wait: bool) -> Result<File, Failure> {
     let cannot =
         |e: std::io::Error| Failure::machine(format!("cannot lock `{}`: {e}", path.display()));
-    let file = File::create(&path).map_err(cannot)?;
+    let file = File::create(path).map_err(cannot)?;
     let mut said = false;
     loop {
         match file.try_lock() {

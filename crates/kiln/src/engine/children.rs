@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
@@ -17,13 +16,12 @@ fn known() -> MutexGuard<'static, HashSet<i32>> {
     KNOWN.lock().expect("no holder panics")
 }
 
-/// Spawns in a process group of its own, so that the whole family can be killed at once and
-/// Ctrl-C at the terminal reaches only the supervisor.
+/// Spawns a worker, which begins by opening a session of its own.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     adopt_orphans();
     // The lock is held across the spawn: a sweep must not mistake the new child for a stray.
     let mut registered = known();
-    let child = command.process_group(0).spawn()?;
+    let child = command.spawn()?;
     registered.insert(child.id() as i32);
     Ok(child)
 }
@@ -31,8 +29,9 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Kills the child's whole group and reaps the child.
 pub fn kill_family(child: &mut Child) -> Option<std::process::ExitStatus> {
     let pid = child.id() as i32;
-    // The group may be gone already.
+    // The group may be gone already, or not be there yet, or have been left.
     let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     let status = child.wait().ok();
     known().remove(&pid);
     sweep_strays();
@@ -43,13 +42,16 @@ pub fn kill_family(child: &mut Child) -> Option<std::process::ExitStatus> {
 pub fn stop_family(child: &Child) {
     let pid = Pid::from_raw(child.id() as i32);
     let _ = killpg(pid, Signal::SIGSTOP);
+    let _ = kill(pid, Signal::SIGSTOP);
     // WNOWAIT: a death stays to be collected by whoever asks how the child ended.
     let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     let _ = waitid(Id::Pid(pid), flags);
 }
 
 pub fn continue_family(child: &Child) {
-    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGCONT);
+    let pid = Pid::from_raw(child.id() as i32);
+    let _ = killpg(pid, Signal::SIGCONT);
+    let _ = kill(pid, Signal::SIGCONT);
 }
 
 /// Orphaned descendants become our children instead of init's, where `sweep_strays` finds them,

@@ -1,15 +1,17 @@
-//! Ctrl-C and termination: the first one asks the loop to end, the second one ends at once.
+//! Ctrl-C, termination and a closed terminal: the first one asks the loop to end, the second one ends at once.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
 
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 pub fn install() -> io::Result<()> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         // Order matters: the second signal finds the flag set and exits; workers die with their pipe.
         signal_hook::flag::register_conditional_shutdown(
             signal,

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_core::manifest::Shape;
-use kiln_core::numerics::Expected;
-use kiln_core::protocol::{Cores, Request, Response};
+use kiln_core::input;
+use kiln_core::manifest::{Fill, Role, Shape};
+use kiln_core::numerics::{BadReference, Expected};
+use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Request, Response};
 
 use super::compile_pool::CompilePool;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
@@ -90,13 +91,20 @@ impl Oracle {
                 }
             }
         }
+        let weak = |e: BadReference| {
+            Failure::usage(format!("shape `{}`: {e}", shape.name)).hint(
+                "change how inputs are drawn, the reference, or the tolerance; \
+                 `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
+            )
+        };
         for output in &outputs {
-            output.validate(task.manifest().nonfinite).map_err(|e| {
-                Failure::usage(format!("shape `{}`: {e}", shape.name)).hint(
-                    "change how inputs are drawn, the reference, or the tolerance; \
-                     `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
-                )
-            })?;
+            output.validate(task.manifest().nonfinite).map_err(weak)?;
+        }
+        let problem = task.problem(shape, &config, seed, Precision::Declared)?;
+        for (output, original) in outputs.iter().zip(originals(&problem)) {
+            if let Some(original) = original {
+                output.validate_original(&original).map_err(weak)?;
+            }
         }
         let outputs = Arc::new(outputs);
         self.answers.push_back(Answer {
@@ -110,11 +118,7 @@ impl Oracle {
         Ok(outputs)
     }
 
-    fn run(
-        &mut self,
-        image: &Artifact,
-        problem: kiln_core::protocol::Problem,
-    ) -> Result<Vec<u8>, Failure> {
+    fn run(&mut self, image: &Artifact, problem: Problem) -> Result<Vec<u8>, Failure> {
         let shape = problem.shape.clone();
         // A reference worker can be killed from outside (memory pressure, say); that is no
         // verdict on anything, so it is tried again.
@@ -144,11 +148,7 @@ impl Oracle {
         }
     }
 
-    fn try_run(
-        &mut self,
-        image: &Artifact,
-        problem: kiln_core::protocol::Problem,
-    ) -> Result<Vec<u8>, WorkerEnd> {
+    fn try_run(&mut self, image: &Artifact, problem: Problem) -> Result<Vec<u8>, WorkerEnd> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
@@ -175,6 +175,27 @@ impl Oracle {
             (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?}"))),
         }
     }
+}
+
+/// What each result holds before a launch: drawn for inout buffers, nothing for outputs.
+fn originals(problem: &Problem) -> Vec<Option<Vec<u8>>> {
+    let arguments = problem.arguments.iter().enumerate();
+    arguments
+        .filter(|(_, argument)| argument.is_result())
+        .map(|(index, argument)| match argument {
+            ArgumentSpec::Buffer {
+                role: Role::InOut,
+                fill,
+                dtype,
+                ..
+            } if !matches!(fill, Fill::File { .. }) => {
+                let elements = argument.elements().unwrap_or(0) as usize;
+                let stream = input::mix(&[problem.seed, index as u64]);
+                Some(input::draw(fill, *dtype, elements, stream))
+            }
+            _ => None,
+        })
+        .collect()
 }
 
 fn in_words(end: &WorkerEnd) -> String {

@@ -12,9 +12,11 @@ use super::worker::{Worker, WorkerEnd};
 /// A sample shorter than this is mostly clock and cache noise, so short kernels run in bursts.
 pub const BURST_NANOS: f64 = 1e6;
 const MAX_BURST: f64 = 100_000.0;
+/// A burst should not keep anybody waiting longer than this, whatever part of it is timed.
+const MOST_WAITED_NANOS: f64 = 50e6;
 /// Warm-up before anything counts: caches, page tables, clocks.
 const WARM_UP: Duration = Duration::from_millis(20);
-const WARM_UP_LAUNCHES: usize = 2;
+const WARM_UP_LAUNCHES: u64 = 2;
 /// Below this, warming up before each sample costs little and makes samples comparable; above it,
 /// a cold start is a small part of a sample.
 const WARM_EACH_BELOW_NANOS: f64 = 20e6;
@@ -66,9 +68,15 @@ pub fn warm_up(
     };
     let mut rounds = 0;
     loop {
-        let per_launch = run_bursts(worker, plan, poison, deadline)?[0];
+        let asked = Instant::now();
+        let per_launch = run_bursts(worker, plan, poison.wrapping_add(rounds), deadline)?[0];
+        // Restoring inout buffers takes time that is not measured but has to be waited for.
+        let waited_per_launch = asked.elapsed().as_nanos() as f64 / f64::from(plan.launches);
         rounds += 1;
-        plan.launches = (BURST_NANOS / per_launch).ceil().clamp(1.0, MAX_BURST) as u32;
+        plan.launches = (BURST_NANOS / per_launch)
+            .min(MOST_WAITED_NANOS / waited_per_launch)
+            .ceil()
+            .clamp(1.0, MAX_BURST) as u32;
         plan.warm_nanos = if per_launch < WARM_EACH_BELOW_NANOS {
             WARM_EACH_NANOS
         } else {

@@ -268,6 +268,7 @@ impl Tuner<'_> {
         if configs.is_empty() {
             return Ok(Vec::new());
         }
+        self.check_sources()?;
         self.status(&format!("compiling {}", configs.len()));
         let builds: Vec<_> = configs
             .iter()
@@ -285,6 +286,17 @@ impl Tuner<'_> {
             return Err(interrupted());
         }
         Ok(built)
+    }
+
+    /// One study is about one program.
+    fn check_sources(&self) -> Result<(), Failure> {
+        if self.task.sources_hash()[..16] == self.study.header.identity.sources {
+            return Ok(());
+        }
+        Err(
+            Failure::usage("a source file was changed while tuning; finished trials are kept")
+                .hint("`kiln tune` starts a new study of the source as it is now"),
+        )
     }
 
     fn seeds(&self, batch: u64, trial: u64) -> Seeds {
@@ -388,6 +400,7 @@ impl Tuner<'_> {
             .take(finalists)
             .map(|(trial, _)| trial.clone())
             .collect();
+        self.check_sources()?;
         let mut candidates = Vec::new();
         for trial in &ranked {
             // Usually in the cache; a cleared cache compiles again.

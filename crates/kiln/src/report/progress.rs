@@ -118,7 +118,7 @@ impl Observer for Progress {
     fn event(&mut self, study: &Study, event: &Event) {
         if self.events {
             match serde_json::to_string(event) {
-                Ok(line) => printer::data(&line),
+                Ok(line) => self.events = printer::stream(&line),
                 Err(e) => printer::talk(&format!("warning: an event could not be shown: {e}")),
             }
         }

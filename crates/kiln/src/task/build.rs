@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kiln_core::diagnostic::Diagnostic;
 use kiln_core::dtype::DType;
-use kiln_core::manifest::{ArgumentKind, BaselineKind, Manifest, Reference};
+use kiln_core::manifest::{ArgumentKind, BaselineKind, Fill, Reference};
 use kiln_core::protocol::CompileJob;
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
@@ -126,6 +126,7 @@ impl Task {
         parts.push("flags".into());
         parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
         parts.extend(job.flags.iter().cloned());
+        parts.extend(job.flags.iter().filter_map(|flag| named_file_hash(flag)));
         parts.push("defines".into());
         parts.extend(job.defines.iter().map(|(n, v)| format!("{n}={v}")));
         parts.push("includes".into());
@@ -170,7 +171,7 @@ impl Task {
         )
     }
 
-    /// Hash of every file of the project the sources pull in with `#include "…"`.
+    /// Hash of every file of the project the sources pull in, and of its data files.
     pub fn sources_hash(&self) -> String {
         let mut roots = vec![self.source.clone()];
         roots.extend(self.baseline.clone());
@@ -178,6 +179,9 @@ impl Task {
             roots.push(path.clone());
         }
         let mut hasher = blake3::Hasher::new();
+        for path in self.data_files() {
+            hasher.update(&fs::read(path).unwrap_or_default());
+        }
         for text in self.closure(roots) {
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(text.as_bytes());
@@ -185,7 +189,7 @@ impl Task {
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Texts of some files and of all they include by a quoted name.
+    /// Texts of some files and of all they include from the project.
     fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
@@ -195,7 +199,7 @@ impl Task {
             }
             let text = fs::read(&path).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            roots.extend(self.quoted_includes(&path, &text));
+            roots.extend(self.project_includes(&path, &text));
             texts.push(text);
         }
         texts
@@ -258,7 +262,23 @@ impl Task {
         Ok(())
     }
 
-    fn quoted_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {
+    /// Inputs and expected outputs that come from files.
+    fn data_files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        for shape in &self.manifest().shapes {
+            for argument in &self.manifest().arguments {
+                files.extend(self.reference_array(shape, &argument.name).ok().flatten());
+                if let ArgumentKind::Buffer { fill, .. } = &argument.kind
+                    && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                {
+                    files.push(path);
+                }
+            }
+        }
+        files
+    }
+
+    fn project_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {
         let dirs = from.parent().into_iter().map(Path::to_path_buf);
         let dirs: Vec<PathBuf> = dirs
             .chain(self.include_dirs.iter().map(PathBuf::from))
@@ -270,7 +290,12 @@ impl Task {
                     .trim()
                     .strip_prefix("include")
             })
-            .filter_map(|rest| rest.trim().strip_prefix('"')?.split('"').next())
+            .filter_map(|rest| {
+                rest.trim()
+                    .strip_prefix(['"', '<'])?
+                    .split(['"', '>'])
+                    .next()
+            })
             .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
             .collect()
     }
@@ -278,7 +303,7 @@ impl Task {
 
 impl Compiler {
     /// Asks the compiler for its version; an absent one is the machine's problem.
-    pub fn find(manifest: &Manifest) -> Result<Compiler, Failure> {
+    pub fn find() -> Result<Compiler, Failure> {
         let command = settings::c_compiler();
         let missing = |why: String| {
             Failure::machine(format!("no C compiler: `{}` {why}", command.join(" ")))
@@ -295,17 +320,38 @@ impl Compiler {
         }
         let version = String::from_utf8_lossy(&output.stdout);
         let version = version.lines().next().unwrap_or_default().to_string();
-        let native = manifest.kernel.flags.iter().any(|f| f.contains("native"));
-        let processor = if native {
-            processor_features()
-        } else {
-            String::new()
-        };
+        let environment: Vec<String> = SEARCH_VARIABLES
+            .iter()
+            .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
+            .collect();
+        let words = [
+            command.join(" "),
+            version,
+            processor_features(),
+            environment.join(" "),
+        ];
         Ok(Compiler {
-            identity: format!("{version} {processor}"),
+            identity: words.join(" | ").trim_end_matches([' ', '|']).to_string(),
             command,
         })
     }
+}
+
+/// Variables that change which headers, libraries and passes a compiler finds.
+const SEARCH_VARIABLES: [&str; 6] = [
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX",
+    "SOURCE_DATE_EPOCH",
+];
+
+/// A flag that names a file (an archive, an object, `@options`) brings its contents along.
+fn named_file_hash(flag: &str) -> Option<String> {
+    let name = flag.rsplit(['=', ',', '@']).next()?;
+    let contents = fs::read(name).ok()?;
+    Some(blake3::hash(&contents).to_hex().to_string())
 }
 
 /// Hash of the processor's model and features: what `native` means here.
