@@ -124,6 +124,11 @@ pub enum Fault {
     InputModified {
         argument: String,
     },
+    /// Far slower on inputs it has not met before: it answers from memory.
+    InputsRemembered {
+        fresh_ns: f64,
+        repeated_ns: f64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +206,7 @@ impl Outcome {
                 Fault::Numerics(_) => "numerics",
                 Fault::Canary { .. } => "canary",
                 Fault::InputModified { .. } => "input_modified",
+                Fault::InputsRemembered { .. } => "inputs_remembered",
             },
             Outcome::Measured(_) => "measured",
         }
@@ -319,6 +325,15 @@ impl fmt::Display for Mismatch {
                     "{what} outside buffer `{argument}` on shape `{shape}`: byte {offset} from its start"
                 )
             }
+            Fault::InputsRemembered {
+                fresh_ns,
+                repeated_ns,
+            } => write!(
+                f,
+                "takes {} on inputs it has not met and {} on repeated ones: it answers from memory",
+                human_ns(*fresh_ns),
+                human_ns(*repeated_ns)
+            ),
             Fault::InputModified { argument } => {
                 write!(f, "modified its input `{argument}` on shape `{shape}`")
             }

@@ -26,6 +26,7 @@ pub enum Stream {
     Playoff = 4,
     Final = 5,
     Order = 6,
+    Fresh = 7,
 }
 
 /// The error for a worker that failed for reasons of kiln's own.

@@ -9,7 +9,7 @@ use kiln_core::event::{Confirmation, Dropped, Finalist, Winner};
 use kiln_core::input;
 use kiln_core::protocol::{Cores, Problem, Request, SamplePlan};
 use kiln_core::stats;
-use kiln_core::trial::{Assignment, Crash, Mismatch, Outcome, Phase, Trial};
+use kiln_core::trial::{Assignment, Crash, Fault, Mismatch, Outcome, Phase, Trial};
 use kiln_core::verdict;
 
 use super::evaluate::{self, Judged};
@@ -192,7 +192,7 @@ impl Confirmer<'_> {
         }
     }
 
-    fn wrong(&self, fault: kiln_core::trial::Fault) -> Outcome {
+    fn wrong(&self, fault: Fault) -> Outcome {
         Outcome::Wrong(Mismatch {
             shape: self.task.manifest().target().name.clone(),
             phase: Phase::Sample,
@@ -251,7 +251,7 @@ enum Side {
 enum Stop {
     Kiln(Failure),
     Worker(WorkerEnd),
-    Wrong(kiln_core::trial::Fault),
+    Wrong(Fault),
 }
 
 impl From<WorkerEnd> for Stop {
@@ -273,6 +273,23 @@ struct Corner<'a> {
     /// What one sample is; known after warming up.
     plan: SamplePlan,
     samples_ns: Vec<f64>,
+    /// The faster of a few single launches, each on inputs met for the first time.
+    fresh_ns: f64,
+}
+
+/// A cold launch is slower than a warm one for everybody; the baseline says by how much. A
+/// candidate that loses far more keeps answers instead of computing them. Launches too short to be
+/// timed singly prove nothing.
+fn remembers_inputs(baseline: &Corner<'_>, candidate: &Corner<'_>) -> Option<Fault> {
+    const SHORTEST_JUDGED_NS: f64 = 20e3;
+    const SUSPICIOUS: f64 = 4.0;
+    let slowdown = |corner: &Corner<'_>| corner.fresh_ns / stats::median(&corner.samples_ns);
+    let usual = slowdown(baseline).max(1.0);
+    let suspicious = slowdown(candidate) > SUSPICIOUS * usual;
+    (suspicious && candidate.fresh_ns > SHORTEST_JUDGED_NS).then(|| Fault::InputsRemembered {
+        fresh_ns: candidate.fresh_ns,
+        repeated_ns: stats::median(&candidate.samples_ns),
+    })
 }
 
 impl<'a> Corner<'a> {
@@ -287,6 +304,7 @@ impl<'a> Corner<'a> {
                 cores: contender.cores,
             },
             samples_ns: Vec::new(),
+            fresh_ns: f64::INFINITY,
         }
     }
 }
@@ -314,7 +332,15 @@ impl Arena<'_> {
                 })?;
             }
         }
+        for side in [Side::Baseline, Side::Candidate] {
+            self.turn(corners, side, |arena, corner| {
+                arena.meet_fresh_inputs(corner, deadline)
+            })?;
+        }
         let [baseline, candidate] = corners;
+        if let Some(fault) = remembers_inputs(baseline, candidate) {
+            return Err(Stop::Wrong(fault));
+        }
         Ok(Duel {
             baseline_ns: std::mem::take(&mut baseline.samples_ns),
             candidate_ns: std::mem::take(&mut candidate.samples_ns),
@@ -349,7 +375,7 @@ impl Arena<'_> {
 
     fn set_up(&mut self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
         evaluate::load(&mut corner.worker, &corner.contender.image, deadline)?;
-        let problem = self.problem(corner)?;
+        let problem = self.problem(corner, self.seed)?;
         corner
             .worker
             .request(&Request::Prepare(problem), deadline)?;
@@ -359,11 +385,37 @@ impl Arena<'_> {
         Ok(())
     }
 
-    fn problem(&self, corner: &Corner<'_>) -> Result<Problem, Failure> {
+    fn problem(&self, corner: &Corner<'_>, seed: u64) -> Result<Problem, Failure> {
         let target = self.task.manifest().target();
         let config = &corner.contender.config;
-        self.task
-            .problem(target, config, self.seed, Precision::Declared)
+        self.task.problem(target, config, seed, Precision::Declared)
+    }
+
+    /// Times single launches on inputs this process has never seen.
+    fn meet_fresh_inputs(
+        &mut self,
+        corner: &mut Corner<'_>,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        // More than one, because a single launch may be unlucky.
+        const FRESH_INPUTS: u64 = 2;
+        for draw in 0..FRESH_INPUTS {
+            let seed = input::mix(&[self.seed, Stream::Fresh as u64, draw]);
+            let poison = input::mix(&[seed, Stream::Poison as u64]);
+            let problem = self.problem(corner, seed)?;
+            let worker = &mut corner.worker;
+            worker.request(&Request::Prepare(problem), deadline)?;
+            let plan = SamplePlan {
+                launches: 1,
+                bursts: 1,
+                warm_nanos: 0,
+                cores: corner.contender.cores,
+            };
+            let nanos = sampling::run_bursts(worker, plan, poison, deadline)?[0];
+            corner.fresh_ns = corner.fresh_ns.min(nanos);
+            self.check_outputs(corner, seed, poison, deadline)?;
+        }
+        Ok(())
     }
 
     /// One timed burst, and what it wrote must be right: a kernel that is wrong now and then is
@@ -378,10 +430,21 @@ impl Arena<'_> {
         let worker = &mut corner.worker;
         let nanos = sampling::run_bursts(worker, corner.plan, poison, deadline)?;
         corner.samples_ns.extend(nanos);
-        let outputs = evaluate::answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
+        self.check_outputs(corner, self.seed, poison, deadline)
+    }
+
+    fn check_outputs(
+        &mut self,
+        corner: &mut Corner<'_>,
+        seed: u64,
+        poison: u64,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        let answer = corner.worker.request(&Request::Inspect, deadline)?;
+        let outputs = evaluate::answer_outputs(answer)?;
         let target = self.task.manifest().target();
-        let expected = self.oracle.expected(self.task, target, self.seed)?;
-        let problem = self.problem(corner)?;
+        let expected = self.oracle.expected(self.task, target, seed)?;
+        let problem = self.problem(corner, seed)?;
         evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
         Ok(())
     }
