@@ -52,6 +52,12 @@ pub fn cost(study: &Study) -> Option<f64> {
 /// What a careful reader should know beside the number, from the decision rules.
 pub fn notes(study: &Study) -> Vec<String> {
     let mut notes = Vec::new();
+    for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
+        notes.push(format!(
+            "trial {} passed the search but failed confirmation: {}",
+            dropped.trial, dropped.outcome
+        ));
+    }
     let Some(winner) = study.winner() else {
         if study.stop.is_some() && study.best().is_none() {
             notes.push("no config passed: look at the failures before tuning further".into());
@@ -90,12 +96,6 @@ pub fn notes(study: &Study) -> Vec<String> {
     }
     if environment.iter().any(|(n, v)| unlocked(n, v)) {
         notes.push("the CPU governor is not `performance`: clocks may have moved".into());
-    }
-    for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
-        notes.push(format!(
-            "trial {} passed the search but failed confirmation: {}",
-            dropped.trial, dropped.outcome
-        ));
     }
     notes
 }

@@ -263,3 +263,87 @@ fn a_kernel_that_is_wrong_now_and_then_never_wins() {
     let document = project.json(&["tune", "--json"], &[1]);
     assert_eq!(document["success"], false, "{document:#}");
 }
+
+/// A right answer kept from an earlier launch and handed out again is not speed.
+#[test]
+fn a_kernel_that_answers_from_memory_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with("crates/kiln/tests/faults");
+    let work = "for (int i = 0; i < n; i++) { float s = x[i]; \
+                for (int k = 0; k < 200; k++) s = s * 0.99f + 0.01f; y[i] = s; }";
+    project
+        .write(
+            "kernel.c",
+            &format!(
+                "#include <string.h>\nstatic float kept[4000], first, last; static int known;\n\
+                 void kernel(const float *x, float *y, int n) {{\n\
+                 if (known == n && x[0] == first && x[n - 1] == last) {{ memcpy(y, kept, n * sizeof *y); return; }}\n\
+                 {work}\n known = n; first = x[0]; last = x[n - 1]; memcpy(kept, y, n * sizeof *y);\n\
+                 (void)FAULT; }}\n"
+            ),
+        )
+        .write(
+            "baseline.c",
+            &format!("void baseline(const float *x, float *y, int n) {{ {work} }}\n"),
+        )
+        .write(
+            "reference.c",
+            &format!("void reference(const double *x, double *y, int n) {{ {} }}\n", work.replace("float", "double").replace("f ", " ").replace("f;", ";")),
+        );
+    one_config(&project);
+    let document = project.json(&["tune", "--json"], &[1]);
+    assert_eq!(document["success"], false, "{document:#}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("it answers from memory"), "{document:#}");
+}
+
+/// Leaves a single config in the manifest of the fault kernels.
+fn one_config(project: &Project) {
+    let manifest = std::fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let (before, rest) = manifest.split_once("FAULT = [").unwrap();
+    let (_, after) = rest.split_once(']').unwrap();
+    project.write("kiln.toml", &format!("{before}FAULT = [0]{after}"));
+}
+
+#[test]
+fn a_task_that_doing_nothing_would_pass_is_refused() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with("crates/kiln/tests/faults");
+    project
+        .replace("kiln.toml", "role = \"output\"", "role = \"inout\"")
+        .write("reference.c", "void reference(const double *x, double *y, int n) { for (int i = 0; i < n; i++) y[i] -= 1e-6 * x[i]; }\n");
+    let output = project.run(&["tune"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("a kernel that does nothing would pass"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_source_changed_while_tuning_ends_the_study() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::with_kernels();
+    let mut child = project
+        .command(&["tune", "kernels/vector_add", "--events"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    assert!(lines.any(|line| line.unwrap().contains("trial_finished")));
+    project.replace(
+        "kernels/vector_add/vector_add.c",
+        "#include",
+        "/* changed */\n#include",
+    );
+    lines.for_each(drop);
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("a source file was changed while tuning"),
+        "{said}"
+    );
+}
