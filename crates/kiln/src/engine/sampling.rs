@@ -17,12 +17,6 @@ const MOST_WAITED_NANOS: f64 = 50e6;
 /// Warm-up before anything counts: caches, page tables, clocks.
 const WARM_UP: Duration = Duration::from_millis(20);
 const WARM_UP_LAUNCHES: u64 = 2;
-/// Below this, warming up before each sample costs little and makes samples comparable; above it,
-/// a cold start is a small part of a sample.
-const WARM_EACH_BELOW_NANOS: f64 = 20e6;
-/// Two threads on two cores were timed at 6.2 ms after one launch, where the other core had slept
-/// meanwhile, and at 3.3 ms when it was awake.
-const WARM_EACH_NANOS: u64 = 10_000_000;
 /// Samples asked for in one request take about this long, so that stopping rules get a say.
 const REQUEST_NANOS: f64 = 50e6;
 /// A candidate is not cut before this many samples.
@@ -77,14 +71,25 @@ pub fn warm_up(
             .min(MOST_WAITED_NANOS / waited_per_launch)
             .ceil()
             .clamp(1.0, MAX_BURST) as u32;
-        plan.warm_nanos = if per_launch < WARM_EACH_BELOW_NANOS {
-            WARM_EACH_NANOS
-        } else {
-            0
-        };
+        plan.warm_nanos = warm_nanos(per_launch);
         if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
             return Ok(plan);
         }
+    }
+}
+
+/// How long to warm up before each sample. Bursts of short launches are soon warm. Launches of
+/// some milliseconds often start threads, and a core that slept meanwhile takes a few launches to
+/// be used again: attention on two threads then took 6.6 ms instead of 3.8. For long launches a
+/// cold start is a small part of a sample.
+fn warm_nanos(per_launch: f64) -> u64 {
+    const LONG_LAUNCH_NANOS: f64 = 20e6;
+    if per_launch < BURST_NANOS {
+        1_000_000
+    } else if per_launch < LONG_LAUNCH_NANOS {
+        10_000_000
+    } else {
+        0
     }
 }
 
