@@ -1,7 +1,7 @@
 //! The system's C compiler as a toolchain: one child process per image.
 
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -14,6 +14,8 @@ use crate::backend::Toolchain;
 /// What is kept of a compiler's messages; template errors can run to megabytes.
 const LOG_LIMIT: usize = 16 << 10;
 
+const KILLS_FORGIVEN: usize = 3;
+const KILLED: &str = "the compiler was killed (SIGKILL); it may have run out of memory";
 /// Nobody needs a kernel of this size; a runaway array would fill the disk.
 const IMAGE_LIMIT_BYTES: u64 = 1 << 30;
 
@@ -41,7 +43,14 @@ impl Toolchain for Cc {
     fn compile(&mut self, job: &CompileJob) -> Result<Compiled, CompileFailure> {
         let started = Instant::now();
         let dependency_file = format!("{}.d", job.output);
-        let result = run(job, &dependency_file);
+        let mut result = run(job, &dependency_file);
+        // Killed from outside (memory pressure, an operator): no verdict on the source, so again.
+        for _ in 0..KILLS_FORGIVEN {
+            match &result {
+                Err(failure) if was_killed(failure) => result = run(job, &dependency_file),
+                _ => break,
+            }
+        }
         let dependencies = std::fs::read_to_string(&dependency_file)
             .map(|text| parse_dependencies(&text))
             .unwrap_or_default();
@@ -114,11 +123,21 @@ fn run(job: &CompileJob, dependency_file: &str) -> Result<String, CompileFailure
         }
         return Ok(log);
     }
+    if status.signal() == Some(9) {
+        return Err(failure(KILLED, &log));
+    }
     let first = first_error(&log).map_or_else(
         || format!("the compiler ended with {status}"),
         str::to_string,
     );
     Err(failure(&first, &log))
+}
+
+/// The driver itself, or as it reports it, the compiler proper.
+fn was_killed(failure: &CompileFailure) -> bool {
+    failure.first_error.contains(KILLED)
+        || failure.log.contains("Killed signal terminated program")
+        || failure.log.contains("killed by signal 9")
 }
 
 fn failure(first_error: &str, log: &str) -> CompileFailure {

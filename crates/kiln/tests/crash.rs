@@ -120,7 +120,7 @@ fn one_round(
     let mut child = project
         .command(&["tune", "--events"])
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(std::fs::File::create(project.root.join("said.txt")).unwrap())
         .spawn()
         .unwrap();
     let stdout = child.stdout.take().unwrap();
@@ -144,7 +144,8 @@ fn one_round(
             let status = child.wait().unwrap();
             assert!(
                 matches!(status.code(), Some(0 | 1 | 4)),
-                "a killed worker ended the run: {status}"
+                "a killed worker ended the run: {status}\n{}",
+                std::fs::read_to_string(project.root.join("said.txt")).unwrap()
             );
             ended = true;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use kiln_device::cc::FIXED_FLAGS;
 use super::{ENTRY_SYMBOL, Precision, ReferenceFile, Task};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
+use crate::engine::worker::OUTSIDE_KILLS_FORGIVEN;
 use crate::exit::Failure;
 use crate::settings;
 
@@ -309,12 +311,20 @@ impl Compiler {
             Failure::machine(format!("no C compiler: `{}` {why}", command.join(" ")))
                 .hint("install one (Debian: `apt install gcc`), or set KILN_CC")
         };
-        let output = Command::new(&command[0])
-            .args(&command[1..])
-            .arg("--version")
-            .env("LC_ALL", "C")
-            .output()
-            .map_err(|e| missing(format!("cannot be run: {e}")))?;
+        let ask = || {
+            Command::new(&command[0])
+                .args(&command[1..])
+                .arg("--version")
+                .env("LC_ALL", "C")
+                .output()
+                .map_err(|e| missing(format!("cannot be run: {e}")))
+        };
+        let mut output = ask()?;
+        for _ in 0..OUTSIDE_KILLS_FORGIVEN {
+            if output.status.signal() == Some(9) {
+                output = ask()?;
+            }
+        }
         if !output.status.success() {
             return Err(missing(format!("fails with {}", output.status)));
         }
