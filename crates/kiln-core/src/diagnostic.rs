@@ -128,6 +128,12 @@ pub fn printable(text: &str) -> String {
         .collect()
 }
 
+/// Like `printable`, for text of several lines.
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
 /// The known name most like `wanted`, if one is close enough to be a likely typo.
 pub fn nearest<'n>(wanted: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let wanted_lower = wanted.to_lowercase();

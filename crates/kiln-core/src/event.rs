@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::DeviceInfo;
+use crate::protocol::{Caches, DeviceInfo};
 use crate::trial::{Assignment, Outcome, Trial};
 use crate::verdict::Comparison;
 
@@ -15,6 +15,11 @@ pub enum Event {
         kiln_version: String,
     },
     BaselineMeasured {
+        label: String,
+        outcome: Outcome,
+    },
+    /// Another implementation measured for comparison.
+    AlsoMeasured {
         label: String,
         outcome: Outcome,
     },
@@ -33,6 +38,13 @@ pub struct StudyHeader {
     pub kernel: String,
     /// Relative to the project.
     pub manifest: String,
+    /// As it was at the start, so that the study can be recorded when the file has moved on. Empty
+    /// in studies of kilns that did not keep it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manifest_text: String,
+    /// The recording whose outcomes this study repeats; `None` for one that measures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_from: Option<String>,
     pub shape: String,
     pub dimensions: Vec<(String, i64)>,
     pub identity: Identity,
@@ -65,6 +77,9 @@ pub struct Identity {
     pub device: String,
     pub compiler: String,
     pub strategy: String,
+    /// Hash of what is replayed; empty when measuring.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub recording: String,
 }
 
 impl Identity {
@@ -77,6 +92,7 @@ impl Identity {
             ("the device", &self.device, &other.device),
             ("the compiler", &self.compiler, &other.compiler),
             ("the strategy", &self.strategy, &other.strategy),
+            ("the recording", &self.recording, &other.recording),
         ]
         .into_iter()
         .filter(|(_, mine, theirs)| mine != theirs)
@@ -166,4 +182,23 @@ pub struct Winner {
     /// Samples of each round of fresh processes, in nanoseconds per launch.
     pub baseline_rounds_ns: Vec<Vec<f64>>,
     pub winner_rounds_ns: Vec<Vec<f64>>,
+    /// The same pair with the caches in the state that was not judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_caches: Option<OtherCaches>,
+    /// Millijoules of one launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_mj: Option<EnergyPair>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherCaches {
+    pub caches: Caches,
+    pub baseline_ns: f64,
+    pub winner_ns: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EnergyPair {
+    pub baseline: f64,
+    pub winner: f64,
 }

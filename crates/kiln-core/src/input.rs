@@ -5,6 +5,7 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 
 use crate::dtype::DType;
 use crate::manifest::Fill;
@@ -20,20 +21,55 @@ pub fn mix(parts: &[u64]) -> u64 {
     u64::from_le_bytes(bytes.as_bytes()[..8].try_into().expect("hash has 32 bytes"))
 }
 
+/// Elements drawn from one stream. Each chunk has a stream of its own, so that a large buffer can
+/// be drawn by many threads and comes out the same.
+const CHUNK: usize = 1 << 16;
+
 /// Bytes of `elements` values of `dtype`. `Fill::File` has no contents here and yields nothing.
 pub fn draw(fill: &Fill, dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
+    if matches!(fill, Fill::File { .. }) {
+        return Vec::new();
+    }
+    let size = dtype.size_bytes();
+    let mut out = vec![0; elements * size];
+    parallel_chunks(&mut out, CHUNK * size, |chunk, bytes| {
+        let drawn = draw_chunk(fill, dtype, chunk, bytes.len() / size, seed);
+        bytes.copy_from_slice(&drawn);
+    });
+    out
+}
+
+/// Runs `work` on pieces of a buffer with their numbers, on as many threads as pay.
+fn parallel_chunks(buffer: &mut [u8], piece: usize, work: impl Fn(usize, &mut [u8]) + Sync) {
+    let pieces = buffer.len().div_ceil(piece.max(1));
+    let threads = crate::threads::worth(pieces);
+    if threads <= 1 {
+        for (number, bytes) in buffer.chunks_mut(piece).enumerate() {
+            work(number, bytes);
+        }
+        return;
+    }
+    let share = pieces.div_ceil(threads);
+    std::thread::scope(|scope| {
+        for (number, part) in buffer.chunks_mut(share * piece).enumerate() {
+            let work = &work;
+            scope.spawn(move || {
+                for (offset, bytes) in part.chunks_mut(piece).enumerate() {
+                    work(number * share + offset, bytes);
+                }
+            });
+        }
+    });
+}
+
+fn draw_chunk(fill: &Fill, dtype: DType, chunk: usize, elements: usize, seed: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(elements * dtype.size_bytes());
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(mix(&[seed, chunk as u64]));
     match fill {
         Fill::Normal { mean, std } => {
-            let mut left = elements;
-            while left > 0 {
-                let (a, b) = normal_pair(&mut rng);
-                dtype.push_f64(mean + std * a, &mut out);
-                if left > 1 {
-                    dtype.push_f64(mean + std * b, &mut out);
-                }
-                left = left.saturating_sub(2);
+            for _ in 0..elements {
+                let drawn: f64 = StandardNormal.sample(&mut rng);
+                dtype.push_f64(mean + std * drawn, &mut out);
             }
         }
         Fill::Uniform { low, high } => {
@@ -52,7 +88,7 @@ pub fn draw(fill: &Fill, dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
         }
         Fill::Iota => {
             for i in 0..elements {
-                dtype.push_f64(i as f64, &mut out);
+                dtype.push_f64((chunk * CHUNK + i) as f64, &mut out);
             }
         }
         Fill::Constant { value } => {
@@ -65,23 +101,44 @@ pub fn draw(fill: &Fill, dtype: DType, elements: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-/// Random bytes; what a kernel did not write still equals them, element by element.
+/// Random bytes; what a kernel did not write still equals them, element by element. A GPU makes
+/// the same bytes from the same seed.
 pub fn poison(seed: u64, bytes: usize) -> Vec<u8> {
     let mut out = vec![0; bytes];
-    ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut out);
+    poison_from(seed, 0, &mut out);
     out
 }
 
-/// Uniform in (0, 1): never 0, so its logarithm is finite.
-fn unit(rng: &mut ChaCha8Rng) -> f64 {
-    ((rng.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
+/// The part of the poison that begins at byte `first`.
+pub fn poison_from(seed: u64, first: usize, out: &mut [u8]) {
+    let mut place = first;
+    let mut rest = out;
+    while !rest.is_empty() {
+        let word = poison_word(seed, (place / 8) as u64).to_le_bytes();
+        let within = place % 8;
+        let length = (8 - within).min(rest.len());
+        let (now, later) = rest.split_at_mut(length);
+        now.copy_from_slice(&word[within..within + length]);
+        place += length;
+        rest = later;
+    }
 }
 
-/// Two independent standard normals (Box-Muller).
-fn normal_pair(rng: &mut ChaCha8Rng) -> (f64, f64) {
-    let radius = (-2.0 * unit(rng).ln()).sqrt();
-    let (sin, cos) = (std::f64::consts::TAU * unit(rng)).sin_cos();
-    (radius * cos, radius * sin)
+/// SplitMix64: every word can be made by itself.
+fn poison_word(seed: u64, index: u64) -> u64 {
+    split_mix(seed.wrapping_add((index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+}
+
+/// The finaliser of SplitMix64.
+pub fn split_mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// Uniform in (0, 1).
+fn unit(rng: &mut ChaCha8Rng) -> f64 {
+    ((rng.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64)
 }
 
 /// `push_f64` would round 64-bit integers, so wide integers go in exactly.
@@ -139,6 +196,30 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [-2, -1, 0, 1]);
+    }
+
+    #[test]
+    fn poison_can_be_made_in_pieces() {
+        let whole = poison(9, 100);
+        for (first, length) in [(0, 100), (3, 5), (7, 1), (8, 8), (13, 80)] {
+            let mut piece = vec![0; length];
+            poison_from(9, first, &mut piece);
+            assert_eq!(piece, whole[first..first + length]);
+        }
+        assert_ne!(whole, poison(10, 100));
+    }
+
+    #[test]
+    fn large_buffers_do_not_repeat_themselves() {
+        let fill = Fill::Uniform {
+            low: 0.0,
+            high: 1.0,
+        };
+        let bytes = draw(&fill, DType::F64, 3 * CHUNK + 5, 1);
+        assert_eq!(bytes.len(), 8 * (3 * CHUNK + 5));
+        assert_ne!(bytes[..64], bytes[8 * CHUNK..8 * CHUNK + 64]);
+        let iota = draw(&Fill::Iota, DType::F64, CHUNK + 2, 1);
+        assert_eq!(DType::F64.read_f64(&iota[8 * CHUNK..]), CHUNK as f64);
     }
 
     #[test]

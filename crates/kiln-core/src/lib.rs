@@ -1,6 +1,7 @@
 //! Pure reasoning for kiln: no files, processes, clocks, environment or printing.
 #![forbid(unsafe_code)]
 
+pub mod architecture;
 pub mod diagnostic;
 pub mod dtype;
 pub mod event;
@@ -8,11 +9,14 @@ pub mod expression;
 pub mod input;
 pub mod manifest;
 pub mod numerics;
+pub mod occupancy;
 pub mod protocol;
+pub mod recording;
 pub mod search;
 pub mod space;
 pub mod stats;
 pub mod study;
+pub mod threads;
 pub mod trial;
 pub mod units;
 pub mod value;

@@ -10,6 +10,7 @@ pub mod keys;
 mod schema;
 
 pub use init::{InitError, first_manifest};
+pub use keys::default_gate_policy;
 pub use schema::json_schema;
 
 use std::ops::Range;
@@ -59,6 +60,23 @@ pub struct Kernel {
     pub entry: Spanned<String>,
     pub flags: Vec<String>,
     pub include_dirs: Vec<Spanned<String>>,
+    /// For CUDA.
+    pub compiler: CudaCompiler,
+}
+
+/// The function's own name in an entry: `k` of `space::k<float, 4>`.
+pub fn plain_name(entry: &str) -> &str {
+    let path = entry.split('<').next().unwrap_or_default().trim_end();
+    path.rsplit("::").next().unwrap_or_default()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CudaCompiler {
+    #[default]
+    Nvrtc,
+    /// For sources that NVRTC cannot take.
+    Nvcc,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +134,29 @@ pub enum ArgumentKind {
         fill: Fill,
         tolerance: Option<Tolerance>,
     },
+    /// A descriptor of another argument, for loads by the tensor memory accelerator.
+    Tma {
+        /// Position of the buffer among the arguments.
+        tensor: usize,
+        /// Elements loaded at a time, outermost first. A tensor of higher rank is seen with its
+        /// leading dimensions merged.
+        tile: Vec<Expr>,
+        swizzle: Swizzle,
+    },
+}
+
+/// How the tensor memory accelerator permutes a tile in shared memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Swizzle {
+    #[default]
+    #[serde(rename = "none")]
+    None,
+    #[serde(rename = "32B")]
+    Bytes32,
+    #[serde(rename = "64B")]
+    Bytes64,
+    #[serde(rename = "128B")]
+    Bytes128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +206,8 @@ pub struct Launch {
     pub block: Vec<Expr>,
     pub cluster: Vec<Expr>,
     pub shared: Option<Expr>,
+    /// All blocks run at once and may wait for each other.
+    pub cooperative: bool,
     pub threads: Option<Expr>,
 }
 
@@ -177,6 +220,10 @@ pub struct Work {
 
 /// Where right answers come from.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a manifest has one; a box would only be in the way"
+)]
 pub enum Reference {
     /// A C function with the kernel's parameters, every floating type replaced by `double`.
     C {
@@ -184,19 +231,52 @@ pub enum Reference {
         entry: String,
         flags: Vec<String>,
     },
+    /// A CUDA kernel with a launch of its own. It takes the kernel's parameters, with `double` in
+    /// place of every floating type unless `precision` says otherwise.
+    Kernel {
+        source: Spanned<String>,
+        entry: String,
+        flags: Vec<String>,
+        launch: Launch,
+        precision: ReferencePrecision,
+    },
+    /// A Python function: gets tensors in double precision, returns the outputs.
+    Python(PythonFunction),
     /// `.npy` files, one per output; `{shape}` and `{argument}` in the path are replaced.
     File { path: Spanned<String> },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReferencePrecision {
+    #[default]
+    Double,
+    /// The kernel's own types.
+    Declared,
+}
+
+/// `file.py:function`.
+#[derive(Clone, Debug)]
+pub struct PythonFunction {
+    pub source: Spanned<String>,
+    pub function: String,
 }
 
 /// What the winner has to beat.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     pub kind: BaselineKind,
+    /// Measured beside it and shown; the verdict does not depend on them.
+    pub also: Vec<PythonFunction>,
     /// The speedup asked for; reaching it is success.
     pub target: f64,
 }
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a manifest has one; a box would only be in the way"
+)]
 pub enum BaselineKind {
     /// A C function with the kernel's own signature.
     C {
@@ -204,6 +284,15 @@ pub enum BaselineKind {
         entry: String,
         flags: Vec<String>,
     },
+    /// A CUDA kernel with the kernel's own parameters and a launch of its own.
+    Kernel {
+        source: Spanned<String>,
+        entry: String,
+        flags: Vec<String>,
+        launch: Launch,
+    },
+    /// A Python function: gets the kernel's inputs as tensors, returns the outputs.
+    Python(PythonFunction),
     /// One config of the kernel itself, every tunable given; need not satisfy the constraints.
     Config {
         values: Vec<(String, Value)>,
@@ -231,7 +320,7 @@ pub enum Nonfinite {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatePolicy {
     pub action: GateAction,
-    /// Replaces the device's own limit.
+    /// Replaces the device's own limit; for `occupancy` the least value, not the most.
     pub limit: Option<i64>,
 }
 
@@ -278,6 +367,10 @@ pub struct Measure {
     pub max_seconds: f64,
     /// Cut a candidate when it is this many times slower than the best so far.
     pub cut_ratio: f64,
+    /// What a GPU launch finds in the L2 cache.
+    pub caches: crate::protocol::Caches,
+    /// Measure the energy of finalists and baseline too.
+    pub energy: bool,
     pub compile_timeout_seconds: f64,
     pub run_timeout_seconds: f64,
 }
@@ -294,12 +387,30 @@ pub struct Confirm {
     pub max_seconds: f64,
 }
 
+impl Swizzle {
+    /// The most bytes a row of a tile may have; `None` when any number will do.
+    pub fn row_bytes(self) -> Option<i64> {
+        match self {
+            Swizzle::None => None,
+            Swizzle::Bytes32 => Some(32),
+            Swizzle::Bytes64 => Some(64),
+            Swizzle::Bytes128 => Some(128),
+        }
+    }
+}
+
 impl Manifest {
     pub fn target(&self) -> &Shape {
         self.shapes
             .iter()
             .find(|s| s.purpose == ShapePurpose::Target)
             .expect("decoding admits only manifests with a target")
+    }
+
+    /// What a gate does: as written, else by default.
+    pub fn gate_policy(&self, name: &str) -> GatePolicy {
+        let written = self.gates.iter().find(|(gate, _)| gate == name);
+        written.map_or_else(|| default_gate_policy(name), |(_, policy)| *policy)
     }
 
     /// Names of the dimensions, the same in every shape.

@@ -1,12 +1,21 @@
 //! Is an output right? Every element is compared, against values of higher precision.
 
+use std::ops::Range;
+
 use crate::dtype::DType;
+use crate::input;
 use crate::manifest::{Nonfinite, Tolerance};
+use crate::threads;
 use crate::trial::{NumericFault, WorstElement};
 
 /// A whole output may not be off by more than this in the Euclidean norm, whatever its elements
 /// are allowed singly, unless its tolerance says more.
 const WHOLE_OUTPUT_RTOL: f64 = 0.01;
+
+/// Elements the scale of an output is taken from.
+const MOST_SCALED: usize = 1 << 20;
+/// Elements compared by one thread at a time.
+const PIECE: usize = 1 << 16;
 
 /// Used where the manifest says nothing: several rounding steps of the type, relative to the
 /// output's scale.
@@ -95,7 +104,11 @@ impl Expected {
     pub fn fill(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
         let width = self.expected_type().size_bytes();
-        let mut sizes: Vec<f64> = (0..self.bytes.len() / width)
+        // A spread of a large output tells its scale as well as the whole.
+        let elements = self.bytes.len() / width;
+        let stride = (elements / MOST_SCALED).max(1);
+        let mut sizes: Vec<f64> = (0..elements)
+            .step_by(stride)
             .map(|i| self.value(i).abs())
             .filter(|value| value.is_finite())
             .collect();
@@ -114,6 +127,23 @@ impl Expected {
         } else {
             root_mean_square
         };
+    }
+
+    /// Takes expected contents in the output's own type.
+    pub fn fill_from_declared(&mut self, bytes: &[u8]) {
+        if !self.dtype.is_float() {
+            return self.fill(bytes.to_vec());
+        }
+        let size = self.dtype.size_bytes();
+        let wide = bytes
+            .chunks_exact(size)
+            .flat_map(|element| self.dtype.read_f64(element).to_le_bytes())
+            .collect();
+        self.fill(wide);
+    }
+
+    pub fn declared_bytes(&self) -> usize {
+        self.elements() * self.dtype.size_bytes()
     }
 
     /// Bytes the reference writes for this output.
@@ -154,7 +184,7 @@ impl Expected {
 
     /// Refuses an inout buffer whose contents before the launch would already pass.
     pub fn validate_original(&self, original: &[u8]) -> Result<(), BadReference> {
-        match self.compare(original, &[]) {
+        match self.compare(original, None) {
             Err(_) => Ok(()),
             Ok(_) => Err(BadReference::NothingToDo {
                 argument: self.argument.clone(),
@@ -179,16 +209,25 @@ impl Expected {
     }
 
     /// Compares all elements. `Ok` is the largest error relative to what was allowed (at most 1).
-    /// `poison` is what the buffer held before the launch.
-    pub fn compare(&self, got: &[u8], poison: &[u8]) -> Result<f64, Box<NumericFault>> {
-        let size = self.dtype.size_bytes();
+    /// `poison` is the seed of what the buffer held before the launch.
+    pub fn compare(&self, got: &[u8], poison: Option<u64>) -> Result<f64, Box<NumericFault>> {
         let elements = self.elements();
+        let tallies = threads::map(elements.div_ceil(PIECE), |piece| {
+            let last = elements.min((piece + 1) * PIECE);
+            self.tally(got, piece * PIECE..last, poison)
+        });
+        let tally = tallies.into_iter().fold(Tally::default(), Tally::plus);
+        self.conclude(elements, tally)
+    }
+
+    fn tally(&self, got: &[u8], elements: Range<usize>, poison: Option<u64>) -> Tally {
+        let size = self.dtype.size_bytes();
         let atol = self
             .tolerance
             .atol
             .unwrap_or(self.tolerance.rtol * self.scale);
         let mut tally = Tally::default();
-        for element in 0..elements {
+        for element in elements {
             let range = element * size..(element + 1) * size;
             let Some(bytes) = got.get(range.clone()) else {
                 // A short answer counts as unwritten elements, never as a pass.
@@ -210,7 +249,11 @@ impl Expected {
             }
             tally.wrong += 1;
             tally.nonfinite += u64::from(judged.nonfinite);
-            tally.unwritten += u64::from(poison.get(range) == Some(bytes));
+            tally.unwritten += u64::from(poison.is_some_and(|seed| {
+                let mut before = [0; 8];
+                input::poison_from(seed, range.start, &mut before[..size]);
+                before[..size] == *bytes
+            }));
             tally.note(
                 element,
                 judged.ratio,
@@ -219,7 +262,7 @@ impl Expected {
                 judged.allowed,
             );
         }
-        self.conclude(elements, tally)
+        tally
     }
 
     fn judge_float(&self, element: usize, bytes: &[u8], atol: f64) -> Judged {
@@ -355,6 +398,19 @@ struct Tally {
 }
 
 impl Tally {
+    fn plus(mut self, other: Tally) -> Tally {
+        self.wrong += other.wrong;
+        self.unwritten += other.unwritten;
+        self.nonfinite += other.nonfinite;
+        self.ratio = self.ratio.max(other.ratio);
+        self.difference += other.difference;
+        self.norm += other.norm;
+        if let Some(w) = other.worst {
+            self.note(w.element, w.ratio, w.got, w.expected, w.allowed);
+        }
+        self
+    }
+
     fn note(&mut self, element: usize, ratio: f64, got: f64, expected: f64, allowed: f64) {
         if self.worst.as_ref().is_none_or(|w| ratio > w.ratio) {
             self.worst = Some(Worst {
@@ -395,7 +451,7 @@ mod tests {
     #[test]
     fn rounding_passes_and_the_ratio_says_how_close_it_was() {
         let ratio = expected(&[1.0, -2.0])
-            .compare(&f32s(&[1.000_01, -2.0]), &[])
+            .compare(&f32s(&[1.000_01, -2.0]), None)
             .unwrap();
         assert!(ratio > 0.01 && ratio < 0.2, "{ratio}");
     }
@@ -406,7 +462,7 @@ mod tests {
         let task = expected(&values);
         values[9_999] = 1.01;
         let got: Vec<f32> = values.iter().map(|v| *v as f32).collect();
-        let fault = task.compare(&f32s(&got), &[]).unwrap_err();
+        let fault = task.compare(&f32s(&got), None).unwrap_err();
         assert_eq!((fault.wrong, fault.worst.index), (1, vec![9_999]));
     }
 
@@ -416,7 +472,7 @@ mod tests {
         let poison = crate::input::poison(5, 12);
         let mut got = poison.clone();
         got[..4].copy_from_slice(&1.0f32.to_le_bytes());
-        let fault = task.compare(&got, &poison).unwrap_err();
+        let fault = task.compare(&got, Some(5)).unwrap_err();
         assert_eq!((fault.wrong, fault.unwritten), (2, 2));
     }
 
@@ -425,9 +481,9 @@ mod tests {
         let mut task = Expected::new("B", DType::U8, vec![51_200], default_tolerance(DType::U8));
         task.fill(vec![1; 51_200]);
         let poison = crate::input::poison(5, 51_200);
-        let fault = task.compare(&vec![2; 51_200], &poison).unwrap_err();
+        let fault = task.compare(&vec![2; 51_200], Some(5)).unwrap_err();
         assert_eq!((fault.wrong, fault.unwritten), (51_200, 0));
-        let fault = task.compare(&poison, &poison).unwrap_err();
+        let fault = task.compare(&poison, Some(5)).unwrap_err();
         assert!(fault.unwritten > 50_000);
     }
 
@@ -435,7 +491,7 @@ mod tests {
     fn nan_and_infinity_never_pass_for_finite_values() {
         let task = expected(&[1.0, 2.0]);
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let fault = task.compare(&f32s(&[1.0, bad]), &[]).unwrap_err();
+            let fault = task.compare(&f32s(&[1.0, bad]), None).unwrap_err();
             assert_eq!((fault.wrong, fault.nonfinite), (1, 1));
         }
     }
@@ -446,7 +502,7 @@ mod tests {
         assert!(task.validate(Nonfinite::Reject).is_err());
         assert!(task.validate(Nonfinite::Match).is_ok());
         assert!(
-            task.compare(&f32s(&[f32::INFINITY, f32::NAN, 1.0]), &[])
+            task.compare(&f32s(&[f32::INFINITY, f32::NAN, 1.0]), None)
                 .is_ok()
         );
         for got in [
@@ -454,14 +510,14 @@ mod tests {
             [f32::INFINITY, 0.0, 1.0],
             [1e38, f32::NAN, 1.0],
         ] {
-            assert!(task.compare(&f32s(&got), &[]).is_err());
+            assert!(task.compare(&f32s(&got), None).is_err());
         }
     }
 
     #[test]
     fn tiny_outputs_are_judged_by_their_own_scale() {
         let task = expected(&[1e-6, -2e-6, 1e-6]);
-        assert!(task.compare(&f32s(&[0.0, 0.0, 0.0]), &[]).is_err());
+        assert!(task.compare(&f32s(&[0.0, 0.0, 0.0]), None).is_err());
         assert!(expected(&[0.0, 0.0]).validate(Nonfinite::Reject).is_err());
     }
 
@@ -471,9 +527,9 @@ mod tests {
         values[7] = 1e12;
         let task = expected(&values);
         let mut got: Vec<f32> = values.iter().map(|v| *v as f32).collect();
-        assert!(task.compare(&f32s(&got), &[]).is_ok());
+        assert!(task.compare(&f32s(&got), None).is_ok());
         got[500] = 0.0;
-        assert!(task.compare(&f32s(&got), &[]).is_err());
+        assert!(task.compare(&f32s(&got), None).is_err());
     }
 
     #[test]
@@ -491,7 +547,7 @@ mod tests {
     #[test]
     fn short_answers_fail() {
         let fault = expected(&[1.0, 2.0])
-            .compare(&f32s(&[1.0]), &[])
+            .compare(&f32s(&[1.0]), None)
             .unwrap_err();
         assert_eq!(fault.wrong, 1);
     }
@@ -501,8 +557,8 @@ mod tests {
         let big = (1i64 << 62) + 1;
         let mut task = Expected::new("N", DType::I64, vec![1], default_tolerance(DType::I64));
         task.fill(big.to_le_bytes().to_vec());
-        assert!(task.compare(&big.to_le_bytes(), &[]).is_ok());
-        assert!(task.compare(&(big - 1).to_le_bytes(), &[]).is_err());
+        assert!(task.compare(&big.to_le_bytes(), None).is_ok());
+        assert!(task.compare(&(big - 1).to_le_bytes(), None).is_err());
     }
 
     #[test]

@@ -5,12 +5,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::manifest::{Fill, Role};
+use crate::manifest::{Fill, Role, Swizzle};
 use crate::trial::CompileFailure;
 use crate::value::Value;
 
 /// Changes whenever a message changes; a worker of another version is refused.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// Frames beyond this are a protocol error, not an allocation.
 pub const MAX_HEADER_BYTES: u32 = 64 << 20;
@@ -19,13 +19,23 @@ pub const MAX_PAYLOAD_BYTES: u64 = 16 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Compile(CompileJob),
+    /// Asks a compile worker what an NVRTC library is.
+    DescribeNvrtc {
+        library: String,
+        builtins: Option<String>,
+    },
     /// Loads the image this worker is about.
     Load {
         image: String,
         symbol: String,
     },
-    /// Allocates and fills the buffers of a problem, in place of the last one.
+    /// Makes a problem the current one. Buffers of the last few problems are kept: coming back to
+    /// one costs little. The payload, where a worker cannot draw inputs itself, holds every input
+    /// and inout buffer in argument order.
     Prepare(Problem),
+    /// Forgets the image and verifies that the device still works, so that the next candidate can
+    /// have this process. Not every backend can.
+    Unload,
     /// Poisons the outputs, launches once, and answers like `Inspect`.
     Check {
         cores: Cores,
@@ -36,8 +46,16 @@ pub enum Request {
         plan: SamplePlan,
         poison: u64,
     },
-    /// Verifies guard zones and answers with all outputs as the last launch left them.
-    Inspect,
+    /// How many blocks of the loaded image fit on a multiprocessor, by the driver's own count.
+    Occupancy {
+        threads: u32,
+        shared_bytes: u32,
+    },
+    /// Verifies guard zones and answers with all outputs as the last launch left them, or with
+    /// `Same` if `same_will_do` and they are, bit for bit, those of this problem sent last.
+    Inspect {
+        same_will_do: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +67,24 @@ pub struct SamplePlan {
     /// and cores that slept are awake.
     pub warm_nanos: u64,
     pub cores: Cores,
+    pub caches: Caches,
+    /// Also measure the energy of a launch, where the device can; takes half a second.
+    #[serde(default)]
+    pub energy: bool,
+    /// Leave the outputs of one burst for the next to find, instead of poisoning them each time.
+    #[serde(default)]
+    pub keep_outputs: bool,
+}
+
+/// What a GPU launch finds in the L2 cache. A CPU's caches are always as the last launch left them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Caches {
+    /// What the launch before left: launches of a burst run back to back.
+    #[default]
+    Warm,
+    /// Nothing of use: flushed before every launch, and every launch is timed by itself.
+    Cold,
 }
 
 /// Where a launch may run.
@@ -68,17 +104,48 @@ pub enum Response {
     },
     Compiled(Compiled),
     NotCompiled(CompileFailure),
+    Nvrtc(NvrtcInfo),
     Done,
+    /// The answer to `Unload`: how long the device was at work since the image was loaded.
+    Unloaded {
+        device_nanos: u64,
+    },
+    Occupancy {
+        blocks: u32,
+    },
+    Same,
     /// The payload holds every output and inout buffer, in argument order.
     Outputs,
     Sampled {
         /// Total nanoseconds of each burst.
         nanos: Vec<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conditions: Option<Conditions>,
     },
     /// The candidate is at fault, and the worker still answers.
     Refused(Refusal),
     /// Written by the signal handler just before the process dies.
     Fault(MemoryFault),
+}
+
+impl Response {
+    /// For people who are told about an answer that does not belong.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Response::Hello { .. } => "hello",
+            Response::Compiled(_) => "compiled",
+            Response::NotCompiled(_) => "not compiled",
+            Response::Nvrtc(_) => "nvrtc",
+            Response::Done => "done",
+            Response::Unloaded { .. } => "unloaded",
+            Response::Occupancy { .. } => "occupancy",
+            Response::Same => "same",
+            Response::Outputs => "outputs",
+            Response::Sampled { .. } => "sampled",
+            Response::Refused(_) => "refused",
+            Response::Fault(_) => "fault",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,6 +163,16 @@ pub enum Refusal {
         argument: usize,
         offset: i64,
     },
+    /// The driver refused or aborted a launch.
+    Device(DeviceError),
+    /// An input buffer changed.
+    InputModified {
+        argument: usize,
+    },
+    /// There is no device, or none that can be used; for Python functions also no array library.
+    NoDevice {
+        message: String,
+    },
     /// The task's own files are at fault (an input file is missing, say), not the candidate.
     BadTask {
         message: String,
@@ -112,11 +189,32 @@ pub struct MemoryFault {
     pub inside: bool,
 }
 
+/// A driver's error code. Judged by code, never by its text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceError {
+    pub code: i32,
+    /// The driver's own name, e.g. `CUDA_ERROR_ILLEGAL_ADDRESS`.
+    pub name: String,
+}
+
+/// How the device was while samples were taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// SM clock at each burst, in MHz.
+    pub clocks_mhz: Vec<u32>,
+    /// Reasons for lowered clocks at any time, as NVML's bits.
+    pub throttle: u64,
+    pub temperature_c: Option<u32>,
+    /// Samples taken again because the hardware had slowed itself down.
+    pub discarded: u32,
+    /// Millijoules of one launch.
+    pub energy_mj: Option<f64>,
+}
+
 /// All a toolchain needs to make one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompileJob {
-    /// The program and its fixed first arguments, e.g. `["cc"]`.
-    pub compiler: Vec<String>,
+    pub tool: Tool,
     /// Complete text of the translation unit handed to the compiler.
     pub unit: String,
     pub flags: Vec<String>,
@@ -129,11 +227,66 @@ pub struct CompileJob {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Tool {
+    /// The program and its fixed first arguments, e.g. `["cc"]`.
+    Cc { command: Vec<String> },
+    /// NVIDIA's compiler as a library, loaded into the compile worker.
+    Nvrtc {
+        library: String,
+        /// Loaded first, where it does not lie beside the library.
+        builtins: Option<String>,
+        /// E.g. `sm_90a`.
+        architecture: String,
+        /// The `__global__` function to find in the image.
+        entry: String,
+    },
+    Nvcc {
+        command: Vec<String>,
+        architecture: String,
+        entry: String,
+    },
+}
+
+/// What an NVRTC library says about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvrtcInfo {
+    /// Major and minor.
+    pub version: (u32, u32),
+    /// Compute capabilities it compiles for, as 10 * major + minor.
+    pub architectures: Vec<u32>,
+}
+
+/// What the device compiler says about a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resources {
+    /// Per thread.
+    pub registers: u32,
+    pub spill_store_bytes: u32,
+    pub spill_load_bytes: u32,
+    pub stack_bytes: u32,
+    /// Per block, beside what a launch asks for.
+    pub static_shared_bytes: u32,
+    pub constant_bytes: u32,
+    pub barriers: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compiled {
+    /// The entry's name in the image, where it is not the one asked for.
+    #[serde(default)]
+    pub symbol: Option<String>,
+    #[serde(default)]
+    pub resources: Option<Resources>,
     pub log: String,
     pub compile_ms: f64,
     /// Every file the compiler read.
     pub dependencies: Vec<String>,
+    /// Files the compiler looked for in vain: were one to appear, the image would be another.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// What the compiler read is not known in full, so the image is for this run only.
+    #[serde(default)]
+    pub is_uncacheable: bool,
 }
 
 /// Arguments of one launch, with everything needed to make their contents.
@@ -141,11 +294,39 @@ pub struct Compiled {
 pub struct Problem {
     pub shape: String,
     pub seed: u64,
+    /// The shape's dimensions, for Python functions that ask for them by name.
+    #[serde(default)]
+    pub dimensions: Vec<(String, i64)>,
     pub arguments: Vec<ArgumentSpec>,
+    /// Geometry of a GPU launch.
+    #[serde(default)]
+    pub launch: Option<LaunchSpec>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchSpec {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: Option<[u32; 3]>,
+    /// Dynamic shared memory per block.
+    pub shared_bytes: u32,
+    pub cooperative: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ArgumentSpec {
+    /// A descriptor of another argument's buffer, for the tensor memory accelerator; 128 bytes,
+    /// passed by value.
+    Tma {
+        name: String,
+        /// The buffer, as a position among the arguments.
+        tensor: usize,
+        dtype: DType,
+        /// Outermost first, like the buffer's own extents.
+        extents: Vec<u64>,
+        tile: Vec<u32>,
+        swizzle: Swizzle,
+    },
     Scalar {
         name: String,
         dtype: DType,
@@ -165,7 +346,9 @@ pub enum ArgumentSpec {
 impl ArgumentSpec {
     pub fn name(&self) -> &str {
         match self {
-            ArgumentSpec::Scalar { name, .. } | ArgumentSpec::Buffer { name, .. } => name,
+            ArgumentSpec::Scalar { name, .. }
+            | ArgumentSpec::Buffer { name, .. }
+            | ArgumentSpec::Tma { name, .. } => name,
         }
     }
 
@@ -180,10 +363,10 @@ impl ArgumentSpec {
         )
     }
 
-    /// Elements of a buffer; 1 for a scalar. `None` on overflow.
+    /// Elements of a buffer; 1 for anything else. `None` on overflow.
     pub fn elements(&self) -> Option<u64> {
         match self {
-            ArgumentSpec::Scalar { .. } => Some(1),
+            ArgumentSpec::Scalar { .. } | ArgumentSpec::Tma { .. } => Some(1),
             ArgumentSpec::Buffer { extents, .. } => {
                 extents.iter().try_fold(1u64, |n, e| n.checked_mul(*e))
             }
@@ -195,6 +378,7 @@ impl ArgumentSpec {
         let size = match self {
             ArgumentSpec::Scalar { dtype, .. } => dtype.size_bytes(),
             ArgumentSpec::Buffer { seen_as, .. } => seen_as.size_bytes(),
+            ArgumentSpec::Tma { .. } => 128,
         };
         self.elements()?.checked_mul(size as u64)
     }
@@ -210,4 +394,34 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Governor, kernel release, load: what a reader needs to judge a timing.
     pub environment: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda: Option<CudaDevice>,
+}
+
+/// What matters about a GPU for gates, floors and measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CudaDevice {
+    /// E.g. `sm_90`.
+    pub architecture: String,
+    pub uuid: String,
+    /// The CUDA version the driver supports, as 1000 * major + 10 * minor.
+    pub driver_cuda: u32,
+    pub multiprocessors: u32,
+    pub clock_khz: u64,
+    pub memory_clock_khz: u64,
+    pub memory_bus_bits: u32,
+    pub l2_bytes: u64,
+    pub shared_per_block: u32,
+    pub shared_per_block_optin: u32,
+    pub shared_per_multiprocessor: u32,
+    pub registers_per_multiprocessor: u32,
+    pub threads_per_multiprocessor: u32,
+    pub blocks_per_multiprocessor: u32,
+}
+
+impl CudaDevice {
+    /// Bytes per second the memory can move at the most.
+    pub fn memory_bandwidth(&self) -> f64 {
+        2.0 * self.memory_clock_khz as f64 * 1e3 * f64::from(self.memory_bus_bits) / 8.0
+    }
 }

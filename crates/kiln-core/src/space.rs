@@ -203,6 +203,36 @@ impl Space {
         self.rules.rules()
     }
 
+    /// The same space with no valid configs but these. Those that are not valid are left out; the
+    /// rest keep their order. What is lost is reported as a gate of the given name.
+    pub fn restricted_to(&self, configs: impl IntoIterator<Item = Config>, name: &str) -> Space {
+        let kept: BTreeSet<(Option<u128>, Config)> = configs
+            .into_iter()
+            .filter(|config| self.contains(config))
+            .map(|config| (self.index_of(&config), config))
+            .collect();
+        let width = self.homes.len();
+        let count = self.count();
+        if count == Some(kept.len() as u128) || width == 0 {
+            return self.clone();
+        }
+        let rows = kept.iter().flat_map(|(_, config)| config.0.iter().copied());
+        let mut space = Space {
+            rules: self.rules.clone(),
+            components: vec![Component::listed(width, rows.collect())],
+            homes: vec![0; width],
+            possible: self.possible,
+            removals: self.removals.clone(),
+        };
+        space.removals.push(Removal {
+            name: name.to_string(),
+            kind: RuleKind::Gate,
+            removed: count.map_or(0, |count| count - kept.len() as u128),
+            example: None,
+        });
+        space
+    }
+
     /// How many configs there are before any rule; the largest `u128` when there are more.
     pub fn cartesian(&self) -> u128 {
         self.tunables()
@@ -409,7 +439,7 @@ impl Space {
         )
     }
 
-    /// What each rule removed, in the order of `rules`.
+    /// What each rule removed, in the order of `rules`; then what `restricted_to` left out.
     pub fn removals(&self) -> &[Removal] {
         &self.removals
     }

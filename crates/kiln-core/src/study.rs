@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::event::{Confirmation, Event, StopReason, StudyHeader, Winner};
 use crate::trial::{Outcome, Trial};
@@ -12,6 +12,8 @@ pub struct Study {
     pub id: u64,
     pub header: StudyHeader,
     pub baseline: Option<Baseline>,
+    /// Other implementations, measured for comparison.
+    pub also: Vec<Baseline>,
     pub trials: Vec<Trial>,
     pub stop: Option<StopReason>,
     pub confirmation: Option<Confirmation>,
@@ -21,7 +23,7 @@ pub struct Study {
     pub wall_ms: u64,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
     pub label: String,
     pub outcome: Outcome,
@@ -46,6 +48,7 @@ impl Study {
             id,
             header: *header,
             baseline: None,
+            also: Vec::new(),
             trials: Vec::new(),
             stop: None,
             confirmation: None,
@@ -68,6 +71,7 @@ impl Study {
             Event::BaselineMeasured { label, outcome } => {
                 self.baseline = Some(Baseline { label, outcome });
             }
+            Event::AlsoMeasured { label, outcome } => self.also.push(Baseline { label, outcome }),
             Event::TrialFinished(trial) => self.trials.push(*trial),
             Event::SearchFinished { stop } => self.stop = Some(stop),
             Event::Confirmed(confirmation) => self.confirmation = Some(*confirmation),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::{Conditions, DeviceError, Resources};
 use crate::units::human_ns;
 use crate::value::Value;
 
@@ -30,6 +31,14 @@ pub struct CompileFacts {
     pub cached: bool,
     pub compile_ms: f64,
     pub image_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Part of a multiprocessor's warps that can be active, from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupancy: Option<f64>,
+    /// Gates set to `warn` that the config breaks, known after compiling.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gate_warnings: Vec<String>,
     /// Warnings and notes of the compiler, cut to a few kilobytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log: String,
@@ -39,8 +48,16 @@ pub struct CompileFacts {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     NotCompiled(CompileFailure),
+    /// Compiled, and then refused by a gate on what the compiler made of it.
+    Gated {
+        gate: String,
+        message: String,
+    },
     Crashed(Crash),
-    TimedOut { phase: Phase, after_ms: u64 },
+    TimedOut {
+        phase: Phase,
+        after_ms: u64,
+    },
     Wrong(Mismatch),
     Measured(Measurement),
 }
@@ -100,6 +117,8 @@ pub enum CrashCause {
     OutOfMemory {
         bytes: u64,
     },
+    /// The GPU's driver refused or aborted a launch.
+    Device(DeviceError),
 }
 
 /// The candidate ran to its end and its answer is not acceptable.
@@ -123,6 +142,18 @@ pub enum Fault {
     },
     InputModified {
         argument: String,
+    },
+    /// Faster than the device can be.
+    BelowFloor {
+        measured_ns: f64,
+        floor_ns: f64,
+        /// What the floor is made of: `bytes` or `flops`.
+        bound: String,
+    },
+    /// Faster when its outputs are right already: it looks, and skips the work.
+    WorkSkipped {
+        poisoned_ns: f64,
+        kept_ns: f64,
     },
     /// Far slower on inputs it has not met before: it answers from memory.
     InputsRemembered {
@@ -171,6 +202,8 @@ pub struct Measurement {
     pub stop: SampleStop,
     /// Largest error seen in the checks, relative to what was allowed (1 = at the limit).
     pub error_ratio: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Conditions>,
 }
 
 /// Why sampling ended.
@@ -189,23 +222,27 @@ impl Outcome {
     pub fn reason(&self) -> &'static str {
         match self {
             Outcome::NotCompiled(_) => "not_compiled",
+            Outcome::Gated { .. } => "gated",
             Outcome::TimedOut {
                 phase: Phase::Compile,
                 ..
             } => "compile_timeout",
             Outcome::TimedOut { .. } => "timeout",
-            Outcome::Crashed(crash) => match crash.cause {
+            Outcome::Crashed(crash) => match &crash.cause {
                 CrashCause::Signal { .. } | CrashCause::Exited { .. } => "crashed",
                 CrashCause::NotLoadable { .. } => "not_loadable",
                 CrashCause::OutputFlood { .. } => "output_flood",
                 CrashCause::Garbled { .. } => "garbled",
                 CrashCause::LeftProcesses { .. } => "left_processes",
                 CrashCause::OutOfMemory { .. } => "out_of_memory",
+                CrashCause::Device(error) => error.reason(),
             },
             Outcome::Wrong(mismatch) => match mismatch.fault {
                 Fault::Numerics(_) => "numerics",
                 Fault::Canary { .. } => "canary",
                 Fault::InputModified { .. } => "input_modified",
+                Fault::BelowFloor { .. } => "below_floor",
+                Fault::WorkSkipped { .. } => "work_skipped",
                 Fault::InputsRemembered { .. } => "inputs_remembered",
             },
             Outcome::Measured(_) => "measured",
@@ -226,6 +263,49 @@ impl Outcome {
     }
 }
 
+impl DeviceError {
+    /// A short stable name, used in counts and JSON. Codes as in the driver's `CUresult`.
+    pub fn reason(&self) -> &'static str {
+        match self.code {
+            1 | 701 | 720 | 912 => "launch_refused",
+            700 => "illegal_address",
+            702 => "launch_timeout",
+            710 => "device_assert",
+            714 => "stack_overflow",
+            715 => "illegal_instruction",
+            716 => "misaligned_address",
+            717 => "invalid_address_space",
+            718 => "invalid_program_counter",
+            _ => "launch_failed",
+        }
+    }
+
+    fn in_words(&self) -> &'static str {
+        match self.code {
+            1 => "the driver refused the launch: an invalid value",
+            701 => "the driver refused the launch: too many resources",
+            720 => "the driver refused the cooperative launch: the grid does not fit on the device",
+            912 => "the driver refused the launch: its clusters do not fit on the device",
+            700 => "touched an illegal address",
+            702 => "ran into the driver's own time limit",
+            710 => "failed a device assert",
+            714 => "overflowed its stack",
+            715 => "executed an illegal instruction",
+            716 => "touched a misaligned address",
+            717 => "used an address of the wrong address space",
+            718 => "jumped to an invalid address",
+            _ => "failed on the device",
+        }
+    }
+}
+
+/// What happened, with the driver's name for it.
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.in_words(), self.name)
+    }
+}
+
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -242,6 +322,7 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::NotCompiled(failure) => write!(f, "does not compile: {}", failure.first_error),
+            Outcome::Gated { gate, message } => write!(f, "rejected by gate `{gate}`: {message}"),
             Outcome::TimedOut { phase, after_ms } => {
                 write!(
                     f,
@@ -275,6 +356,9 @@ impl fmt::Display for Outcome {
                             f,
                             "out of memory: {bytes} bytes were not to be had during {place}"
                         )
+                    }
+                    CrashCause::Device(error) => {
+                        write!(f, "{error} during {place}")
                     }
                 }
             }
@@ -325,6 +409,26 @@ impl fmt::Display for Mismatch {
                     "{what} outside buffer `{argument}` on shape `{shape}`: byte {offset} from its start"
                 )
             }
+            Fault::BelowFloor {
+                measured_ns,
+                floor_ns,
+                bound,
+            } => write!(
+                f,
+                "takes {} on shape `{shape}`, less than the {} the device needs for its {bound} at \
+                 the least: the work cannot have been done, or [work] is wrong",
+                human_ns(*measured_ns),
+                human_ns(*floor_ns)
+            ),
+            Fault::WorkSkipped {
+                poisoned_ns,
+                kept_ns,
+            } => write!(
+                f,
+                "takes {} on shape `{shape}`, and {} when its outputs are right already: it skips the work",
+                human_ns(*poisoned_ns),
+                human_ns(*kept_ns)
+            ),
             Fault::InputsRemembered {
                 fresh_ns,
                 repeated_ns,

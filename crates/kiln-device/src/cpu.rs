@@ -3,14 +3,13 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use kiln_core::dtype::DType;
 use kiln_core::input;
-use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, Problem, Refusal, SamplePlan};
+use kiln_core::manifest::Role;
+use kiln_core::protocol::{ArgumentSpec, Caches, Cores, DeviceInfo, Problem, Refusal, SamplePlan};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::backend::Backend;
-use crate::npy;
+use crate::backend::{Backend, Samples};
+use crate::contents;
 
 mod environment;
 mod fault;
@@ -40,11 +39,14 @@ enum Storage {
 
 /// The buffers and scalars of one problem.
 struct Set {
+    problem: Problem,
     storage: Vec<Storage>,
     has_inout: bool,
     /// All outputs as they were the moment the last launch returned. Work that a candidate
     /// finishes behind the clock comes too late for it.
     snapshot: Vec<u8>,
+    /// A timed launch returned before its work was done; the snapshot shows it.
+    is_caught: bool,
 }
 
 #[derive(Default)]
@@ -133,12 +135,25 @@ impl Set {
         let spots = self.spots();
         let mut next = spots.iter().cycle();
         let start = Instant::now();
-        for _ in 0..launches {
-            if let Some(spot) = next.next() {
-                // SAFETY: every spot is one byte of a live output buffer of this set.
-                unsafe { **spot = !**spot };
-            }
+        for done in 0..launches {
+            let Some(spot) = next.next() else {
+                launch();
+                continue;
+            };
+            // SAFETY: every spot is one byte of a live output buffer of this set.
+            let spoilt = unsafe {
+                **spot = !**spot;
+                **spot
+            };
             launch();
+            // From the second launch on the byte was right before it was spoilt, so a launch that
+            // did its work has changed it back by the time it returns.
+            // SAFETY: as above; read as it is, whoever may be writing.
+            if done > 0 && unsafe { std::ptr::read_volatile(*spot) } == spoilt {
+                self.take_snapshot();
+                self.is_caught = true;
+                break;
+            }
         }
         look();
         start.elapsed().as_nanos() as u64
@@ -256,13 +271,25 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    /// Code that ran in this process may have left anything behind, so there is no second image.
+    fn unload(&mut self) -> Result<u64, Refusal> {
+        Err(bad_task("a CPU worker serves one image".into()))
+    }
+
     fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal> {
+        if self
+            .problem
+            .as_ref()
+            .is_some_and(|set| set.problem == *problem)
+        {
+            return Ok(());
+        }
         // The old buffers go first: two problems need not fit side by side.
         fault::forget_regions();
         self.problem = None;
         let mut storage = Vec::with_capacity(problem.arguments.len());
         for (index, spec) in problem.arguments.iter().enumerate() {
-            let stream = input::mix(&[problem.seed, index as u64]);
+            let stream = contents::stream(problem, index);
             let made = make_storage(spec, stream)?;
             if let Storage::Buffer { memory, role, .. } = &made {
                 fault::watch_region(index, memory, *role == Role::Input);
@@ -279,9 +306,11 @@ impl Backend for CpuBackend {
             )
         });
         self.problem = Some(Set {
+            problem: problem.clone(),
             storage,
             has_inout,
             snapshot: Vec::new(),
+            is_caught: false,
         });
         Ok(())
     }
@@ -305,21 +334,36 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn sample(&mut self, plan: &SamplePlan) -> Result<Vec<u64>, Refusal> {
+    fn sample(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
         let (entry, set) = self.ready(plan.cores)?;
         set.make_room_for_snapshot();
+        set.is_caught = false;
         let started = Instant::now();
         while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
             set.run_burst(entry, 1);
         }
         let nanos = (0..plan.bursts)
-            .map(|_| set.run_burst(entry, plan.launches))
+            .map(|_| {
+                if plan.caches == Caches::Cold {
+                    environment::empty_caches();
+                }
+                set.run_burst(entry, plan.launches)
+            })
             .collect();
-        set.take_snapshot();
-        Ok(nanos)
+        if !set.is_caught {
+            set.take_snapshot();
+        }
+        Ok(Samples {
+            nanos,
+            conditions: None,
+        })
     }
 
-    fn inspect(&mut self) -> Result<Vec<u8>, Refusal> {
+    fn same_as_sent(&mut self) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
+    fn inspect(&mut self) -> Result<&[u8], Refusal> {
         let Some(set) = &self.problem else {
             return Err(bad_task("nothing is prepared".into()));
         };
@@ -333,7 +377,7 @@ impl Backend for CpuBackend {
                 });
             }
         }
-        Ok(set.snapshot.clone())
+        Ok(&set.snapshot)
     }
 }
 
@@ -345,34 +389,22 @@ pub fn install_fault_handler(protocol_fd: i32) -> std::io::Result<()> {
 fn make_storage(spec: &ArgumentSpec, stream: u64) -> Result<Storage, Refusal> {
     let too_large = |bytes| Refusal::OutOfMemory { bytes };
     match spec {
+        // For the kernel on a GPU; its reference in C does not take it.
+        ArgumentSpec::Tma { tile, .. } if tile.is_empty() => Ok(Storage::Scalar([0; 8])),
+        ArgumentSpec::Tma { name, .. } => Err(bad_task(format!(
+            "argument `{name}` is a TMA descriptor, which a CPU does not have"
+        ))),
         ArgumentSpec::Scalar { dtype, value, .. } => {
-            let mut bytes = Vec::with_capacity(8);
-            match (value, dtype) {
-                // Exact for 64-bit integers, which `push_f64` would round.
-                (kiln_core::value::Value::Int(i), DType::I64 | DType::U64) => {
-                    bytes.extend(i.to_le_bytes());
-                }
-                _ => dtype.push_f64(value.as_f64().unwrap_or(f64::NAN), &mut bytes),
-            }
-            bytes.resize(8, 0);
-            let bytes = bytes.try_into().expect("resized to eight");
+            let bytes = contents::of_scalar(*dtype, value);
             Ok(Storage::Scalar(bytes))
         }
-        ArgumentSpec::Buffer {
-            dtype,
-            role,
-            fill,
-            seen_as,
-            ..
-        } => {
+        ArgumentSpec::Buffer { role, seen_as, .. } => {
             let total = spec.bytes().ok_or(too_large(u64::MAX))?;
             let length = usize::try_from(total).map_err(|_| too_large(total))?;
-            let elements = length / seen_as.size_bytes();
             let mut memory = GuardedBuffer::new(length, stream).map_err(|_| too_large(total))?;
             let mut original = Vec::new();
             if matches!(role, Role::Input | Role::InOut) {
-                let drawn = contents(spec, fill, *dtype, elements, stream)?;
-                let seen = widen(drawn, *dtype, *seen_as);
+                let seen = contents::of_buffer(spec, stream)?;
                 memory.bytes_mut().copy_from_slice(&seen);
                 if *role == Role::InOut {
                     original = seen;
@@ -391,33 +423,4 @@ fn make_storage(spec: &ArgumentSpec, stream: u64) -> Result<Storage, Refusal> {
             })
         }
     }
-}
-
-fn contents(
-    spec: &ArgumentSpec,
-    fill: &Fill,
-    dtype: DType,
-    elements: usize,
-    stream: u64,
-) -> Result<Vec<u8>, Refusal> {
-    match fill {
-        Fill::File { path } => {
-            npy::read(path, dtype, elements).map_err(|message| Refusal::BadTask {
-                message: format!("input `{}`: {message}", spec.name()),
-            })
-        }
-        fill => Ok(input::draw(fill, dtype, elements, stream)),
-    }
-}
-
-/// The same values in a wider type: the reference must see what the kernel sees, rounding included.
-fn widen(bytes: Vec<u8>, from: DType, to: DType) -> Vec<u8> {
-    if from == to {
-        return bytes;
-    }
-    let mut wide = Vec::with_capacity(bytes.len() / from.size_bytes() * to.size_bytes());
-    for element in bytes.chunks_exact(from.size_bytes()) {
-        to.push_f64(from.read_f64(element), &mut wide);
-    }
-    wide
 }

@@ -6,6 +6,8 @@ use kiln_core::protocol::{MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+const RESERVED_BYTES: u64 = 1 << 30;
+
 /// Writes one frame and flushes it.
 pub fn write_frame<H: Serialize>(
     out: &mut impl Write,
@@ -51,7 +53,8 @@ pub fn read_frame<H: DeserializeOwned>(input: &mut impl Read) -> io::Result<Opti
 
 /// Grows as bytes arrive, so a lying length costs no memory.
 fn read_exactly(input: &mut impl Read, wanted: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // Address space only; memory is taken as bytes arrive.
+    let mut bytes = Vec::with_capacity(wanted.min(RESERVED_BYTES) as usize);
     input.take(wanted).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != wanted {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -68,6 +71,9 @@ mod tests {
     use super::*;
     use kiln_core::protocol::{Cores, Request};
 
+    const INSPECT: Request = Request::Inspect {
+        same_will_do: false,
+    };
     const SECOND: Request = Request::Check {
         cores: Cores::Pinned(2),
         poison: u64::MAX,
@@ -76,11 +82,11 @@ mod tests {
     #[test]
     fn frames_round_trip() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect, b"abc").unwrap();
+        write_frame(&mut pipe, &INSPECT, b"abc").unwrap();
         write_frame(&mut pipe, &SECOND, b"").unwrap();
         let mut input = pipe.as_slice();
         let (first, payload) = read_frame::<Request>(&mut input).unwrap().unwrap();
-        assert_eq!((first, payload.as_slice()), (Request::Inspect, &b"abc"[..]));
+        assert_eq!((first, payload.as_slice()), (INSPECT, &b"abc"[..]));
         let (second, _) = read_frame::<Request>(&mut input).unwrap().unwrap();
         assert_eq!(second, SECOND);
         assert!(read_frame::<Request>(&mut input).unwrap().is_none());
@@ -89,7 +95,7 @@ mod tests {
     #[test]
     fn every_truncation_and_every_flipped_byte_is_an_error_or_a_frame_never_a_panic() {
         let mut pipe = Vec::new();
-        write_frame(&mut pipe, &Request::Inspect, b"payload").unwrap();
+        write_frame(&mut pipe, &INSPECT, b"payload").unwrap();
         for cut in 1..pipe.len() {
             assert!(read_frame::<Request>(&mut &pipe[..cut]).is_err());
         }

@@ -4,17 +4,59 @@ use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use kiln_core::protocol::{DeviceInfo, PROTOCOL_VERSION, Refusal, Request, Response};
+use kiln_core::protocol::{DeviceInfo, PROTOCOL_VERSION, Refusal, Request, Response, Tool};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::backend::{Backend, Toolchain};
 use crate::cc::Cc;
 use crate::cpu::{self, CpuBackend};
+use crate::cuda::CudaBackend;
 use crate::frame::{read_frame, write_frame};
+use crate::nvcc::Nvcc;
+use crate::nvrtc::Nvrtc;
+
+/// A worker that runs candidates on the first GPU.
+pub fn cuda_main(support: Option<&str>) -> io::Result<()> {
+    let mut pipes = take_over()?;
+    let secret = unpredictable();
+    let mut backend = match CudaBackend::new(support, secret) {
+        Ok(backend) => backend,
+        Err(refusal) => {
+            return write_frame(&mut pipes.output, &Response::Refused(refusal), &[]);
+        }
+    };
+    greet(&mut pipes, backend.device())?;
+    let process = std::process::id();
+    while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
+        let answer = match request {
+            Request::Occupancy {
+                threads,
+                shared_bytes,
+            } => backend
+                .occupancy(threads, shared_bytes)
+                .map(|blocks| Answer::Plain(Response::Occupancy { blocks })),
+            other => serve(&mut backend, other, process),
+        };
+        reply(&mut pipes.output, answer)?;
+        if backend.is_broken() {
+            break;
+        }
+    }
+    // The driver's own clean-up may wait for a context that is lost; the end of the process frees
+    // everything it holds.
+    // SAFETY: ends the process at once; everything was written.
+    unsafe { libc::_exit(0) }
+}
+
+/// Not to be guessed by code on the device.
+fn unpredictable() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::hash::RandomState::new().build_hasher().finish()
+}
 
 /// A worker that runs candidates on the CPU. Returns when the supervisor closes the pipe.
-pub fn run_main() -> io::Result<()> {
+pub fn cpu_main() -> io::Result<()> {
     let mut pipes = take_over()?;
     cpu::install_fault_handler(pipes.output.as_raw_fd())?;
     let mut backend = CpuBackend::new();
@@ -41,13 +83,30 @@ pub fn run_main() -> io::Result<()> {
 /// A worker that compiles.
 pub fn compile_main() -> io::Result<()> {
     let mut pipes = take_over()?;
+    // Whoever checks and times candidates comes first; compilers take what is left.
+    // SAFETY: changes this process's priority, nothing else.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
     greet(&mut pipes, CpuBackend::new().device())?;
+    let mut nvrtc = Nvrtc::default();
     while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
         let response = match request {
-            Request::Compile(job) => match Cc.compile(&job) {
-                Ok(compiled) => Response::Compiled(compiled),
-                Err(failure) => Response::NotCompiled(failure),
-            },
+            Request::Compile(job) => {
+                let result = match &job.tool {
+                    Tool::Cc { .. } => Cc.compile(&job),
+                    Tool::Nvrtc { .. } => nvrtc.compile(&job),
+                    Tool::Nvcc { .. } => Nvcc.compile(&job),
+                };
+                match result {
+                    Ok(compiled) => Response::Compiled(compiled),
+                    Err(failure) => Response::NotCompiled(failure),
+                }
+            }
+            Request::DescribeNvrtc { library, builtins } => {
+                match nvrtc.info(&library, builtins.as_deref()) {
+                    Ok(info) => Response::Nvrtc(info),
+                    Err(message) => Response::Refused(Refusal::NotLoadable { message }),
+                }
+            }
             other => unexpected(&other),
         };
         write_frame(&mut pipes.output, &response, &[])?;
@@ -68,26 +127,34 @@ fn greet(pipes: &mut Pipes, device: DeviceInfo) -> io::Result<()> {
     write_frame(&mut pipes.output, &hello, &[])
 }
 
-enum Answer {
+enum Answer<'b> {
     Plain(Response),
-    Outputs(Vec<u8>),
+    Outputs(&'b [u8]),
 }
 
-fn reply(output: &mut impl Write, answer: Result<Answer, Refusal>) -> io::Result<()> {
+fn reply(output: &mut impl Write, answer: Result<Answer<'_>, Refusal>) -> io::Result<()> {
     match answer {
         Ok(Answer::Plain(response)) => write_frame(output, &response, &[]),
-        Ok(Answer::Outputs(bytes)) => write_frame(output, &Response::Outputs, &bytes),
+        Ok(Answer::Outputs(bytes)) => write_frame(output, &Response::Outputs, bytes),
         Err(refusal) => write_frame(output, &Response::Refused(refusal), &[]),
     }
 }
 
-fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<Answer, Refusal> {
+fn serve(
+    backend: &mut impl Backend,
+    request: Request,
+    process: u32,
+) -> Result<Answer<'_>, Refusal> {
     let done = Ok(Answer::Plain(Response::Done));
     match request {
         Request::Load { image, symbol } => {
             backend.load(&image, &symbol)?;
             still_alone(process)?;
             done
+        }
+        Request::Unload => {
+            let device_nanos = backend.unload()?;
+            Ok(Answer::Plain(Response::Unloaded { device_nanos }))
         }
         Request::Prepare(problem) => {
             backend.prepare(&problem)?;
@@ -101,12 +168,22 @@ fn serve(backend: &mut impl Backend, request: Request, process: u32) -> Result<A
         }
         Request::Sample { plan, poison } => {
             backend.poison(poison)?;
-            let nanos = backend.sample(&plan)?;
+            let samples = backend.sample(&plan)?;
             still_alone(process)?;
-            Ok(Answer::Plain(Response::Sampled { nanos }))
+            Ok(Answer::Plain(Response::Sampled {
+                nanos: samples.nanos,
+                conditions: samples.conditions,
+            }))
         }
-        Request::Inspect => backend.inspect().map(Answer::Outputs),
-        other @ Request::Compile(_) => Ok(Answer::Plain(unexpected(&other))),
+        Request::Inspect { same_will_do } => {
+            if same_will_do && backend.same_as_sent()? {
+                return Ok(Answer::Plain(Response::Same));
+            }
+            backend.inspect().map(Answer::Outputs)
+        }
+        other @ (Request::Compile(_)
+        | Request::DescribeNvrtc { .. }
+        | Request::Occupancy { .. }) => Ok(Answer::Plain(unexpected(&other))),
     }
 }
 
@@ -157,6 +234,9 @@ fn take_over() -> io::Result<Pipes> {
     let _ = nix::unistd::setsid();
     let input = duplicate(0)?;
     let output = duplicate(1)?;
+    // Outputs are megabytes; a larger pipe needs fewer turns. Not every system allows it.
+    // SAFETY: changes a buffer's size, nothing else.
+    let _ = unsafe { libc::fcntl(output.as_raw_fd(), libc::F_SETPIPE_SZ, 1 << 20) };
     let null = File::open("/dev/null")?;
     redirect(null.as_raw_fd(), 0)?;
     // What candidates print goes where their errors go: a pipe the supervisor drains and bounds.

@@ -3,7 +3,8 @@
 //! A *recipe* is everything known before compiling: unit text, sorted defines, flags, compiler,
 //! target, format version. Which headers were read is known only afterwards, so an entry is found
 //! in two steps: the recipe names a list of files with their hashes; if all still match, recipe
-//! and hashes together name the image. Entries appear by rename, so a half-written one is never
+//! and hashes together name the image. Files that were looked for in vain are in the list too: one
+//! that appears would be read instead of another. Entries appear by rename, so a half-written one is never
 //! seen, and the image's own hash is checked on every read: a damaged entry is a miss.
 
 use std::collections::HashMap;
@@ -13,13 +14,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::SystemTime;
 
+use kiln_core::protocol::Compiled;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 use crate::settings;
 
 /// Part of every key; raised when the meaning of an entry changes.
-const FORMAT: &str = "kiln-cache-1";
+const FORMAT: &str = "kiln-cache-3";
+
+/// Stands for the hash of a file that must not be there.
+const ABSENT: &str = "absent";
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe(String);
@@ -43,20 +48,19 @@ pub struct Artifact {
     pub key: String,
     pub image: PathBuf,
     pub image_bytes: u64,
-    pub log: String,
-    pub compile_ms: f64,
+    /// What the compiler said when it made the image.
+    pub compiled: Compiled,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
     image_hash: String,
-    log: String,
-    compile_ms: f64,
+    compiled: Compiled,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Dependencies {
-    /// Path and content hash of every file the compiler read.
+    /// Path and content hash of every file the compiler read, or looked for in vain.
     files: Vec<(String, String)>,
 }
 
@@ -84,7 +88,12 @@ pub struct CacheVerification {
 
 impl Cache {
     pub fn open() -> Result<Cache, Failure> {
-        let root = settings::home()?.join("images-1");
+        Cache::open_in(&settings::home()?)
+    }
+
+    /// The cache of another home.
+    pub fn open_in(home: &Path) -> Result<Cache, Failure> {
+        let root = home.join("images-2");
         for dir in [
             &root,
             &root.join("recipes"),
@@ -115,7 +124,10 @@ impl Cache {
         let current = dependencies
             .files
             .iter()
-            .all(|(path, hash)| self.file_hash(Path::new(path)).is_ok_and(|h| h == *hash));
+            .all(|(path, hash)| match hash.as_str() {
+                ABSENT => !Path::new(path).is_file(),
+                hash => self.file_hash(Path::new(path)).is_ok_and(|h| h == hash),
+            });
         if !current {
             return None;
         }
@@ -130,36 +142,46 @@ impl Cache {
         &self,
         recipe: &Recipe,
         staged: &Path,
-        dependencies: &[String],
-        log: &str,
-        compile_ms: f64,
+        compiled: &Compiled,
     ) -> io::Result<Artifact> {
-        let mut files = Vec::with_capacity(dependencies.len());
-        for path in dependencies {
+        let mut files = Vec::with_capacity(compiled.dependencies.len());
+        for path in &compiled.dependencies {
             files.push((path.clone(), self.file_hash(Path::new(path))?));
+        }
+        let absent = compiled.absent.iter();
+        files.extend(absent.map(|path| (path.clone(), ABSENT.to_string())));
+        let image = fs::read(staged)?;
+        let image_hash = blake3::hash(&image).to_hex().to_string();
+        if compiled.is_uncacheable {
+            // Two images of one recipe may differ, and whoever uses one must keep it.
+            files.push((String::new(), image_hash.clone()));
         }
         let dependencies = Dependencies { files };
         let key = image_key(recipe, &dependencies);
-        let image = fs::read(staged)?;
         let entry = Entry {
-            image_hash: blake3::hash(&image).to_hex().to_string(),
-            log: log.to_string(),
-            compile_ms,
+            image_hash,
+            compiled: Compiled {
+                dependencies: Vec::new(),
+                absent: Vec::new(),
+                ..compiled.clone()
+            },
         };
         // Image first, then what points to it: a reader never follows a pointer to nothing.
         fs::rename(staged, self.image_path(&key))?;
         self.write_atomically(&self.entry_path(&key), &serde_json::to_vec(&entry)?)?;
-        self.write_atomically(
-            &self.recipe_path(recipe),
-            &serde_json::to_vec(&dependencies)?,
-        )?;
+        let pointer = self.recipe_path(recipe);
+        if compiled.is_uncacheable {
+            // Without a pointer nobody finds it; an older one may be there from before an edit.
+            let _ = fs::remove_file(pointer);
+        } else {
+            self.write_atomically(&pointer, &serde_json::to_vec(&dependencies)?)?;
+        }
         self.evict_beyond_limit(&key);
         Ok(Artifact {
             image: self.image_path(&key),
             key,
             image_bytes: image.len() as u64,
-            log: entry.log,
-            compile_ms,
+            compiled: entry.compiled,
         })
     }
 
@@ -227,8 +249,7 @@ impl Cache {
             key: key.to_string(),
             image: self.image_path(key),
             image_bytes: image.len() as u64,
-            log: entry.log,
-            compile_ms: entry.compile_ms,
+            compiled: entry.compiled,
         })
     }
 
@@ -348,9 +369,63 @@ mod tests {
     }
 
     fn publish(cache: &Cache, recipe: &Recipe, image: &[u8], deps: &[String]) -> Artifact {
+        publish_as(cache, recipe, image, compiled(deps))
+    }
+
+    fn publish_as(cache: &Cache, recipe: &Recipe, image: &[u8], compiled: Compiled) -> Artifact {
         let staged = cache.staging_path();
         fs::write(&staged, image).unwrap();
-        cache.publish(recipe, &staged, deps, "log", 1.0).unwrap()
+        cache.publish(recipe, &staged, &compiled).unwrap()
+    }
+
+    fn compiled(deps: &[String]) -> Compiled {
+        Compiled {
+            symbol: None,
+            resources: None,
+            log: "log".into(),
+            compile_ms: 1.0,
+            dependencies: deps.to_vec(),
+            absent: Vec::new(),
+            is_uncacheable: false,
+        }
+    }
+
+    #[test]
+    fn a_file_that_appears_where_one_was_looked_for_is_a_miss() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(&dir.path().join("cache"), 1 << 20);
+        let recipe = Recipe::new(["unit"]);
+        let hidden = dir.path().join("h.h");
+        let looked = Compiled {
+            absent: vec![hidden.display().to_string()],
+            ..compiled(&[])
+        };
+        publish_as(&cache, &recipe, b"image", looked);
+        assert!(cache.look_up(&recipe).is_some());
+        // A folder is not what a compiler looks for.
+        fs::create_dir(&hidden).unwrap();
+        assert!(cache.look_up(&recipe).is_some());
+        fs::remove_dir(&hidden).unwrap();
+        fs::write(&hidden, "").unwrap();
+        assert!(cache.look_up(&recipe).is_none());
+    }
+
+    #[test]
+    fn an_uncacheable_image_can_be_used_and_is_not_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path(), 1 << 20);
+        let recipe = Recipe::new(["unit"]);
+        publish(&cache, &recipe, b"before", &[]);
+        let unknown = || Compiled {
+            is_uncacheable: true,
+            ..compiled(&[])
+        };
+        let first = publish_as(&cache, &recipe, b"image", unknown());
+        assert!(cache.look_up(&recipe).is_none());
+        let second = publish_as(&cache, &recipe, b"other", unknown());
+        assert_eq!(fs::read(first.image).unwrap(), b"image");
+        assert_eq!(fs::read(second.image).unwrap(), b"other");
+        assert!(cache.verify().removed.is_empty());
     }
 
     #[test]

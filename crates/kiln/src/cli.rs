@@ -25,6 +25,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Check driver, GPU, compilers, Python, profilers and disk; each problem comes with its fix
+    #[command(after_help = format!("Example:\n  kiln doctor --json\n\n{}", exit::DOCTOR_HELP))]
+    Doctor(DoctorArgs),
     /// Search for the fastest config, confirm it against the baseline, and say what was found
     #[command(after_help = format!("{TUNE_EXAMPLE}\n\n{}", exit::HELP))]
     Tune(TuneArgs),
@@ -34,24 +37,44 @@ pub enum Verb {
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
-    /// List or show the studies of a project
+    /// List, show or record the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
     /// Look after the compile cache
     #[command(after_help = "Example:\n  kiln cache stats")]
     Cache(CacheArgs),
+    /// Show the CUDA compilers of this machine, or install one for kiln
+    #[command(after_help = "Example:\n  kiln toolchain --json")]
+    Toolchain(ToolchainArgs),
+    /// Try kiln's promises on this machine: faults, timing, verdicts, throughput
+    #[command(after_help = format!("Example:\n  kiln selftest --backend cpu --quick\n\n{}", exit::SELFTEST_HELP))]
+    Selftest(SelftestArgs),
     /// Print the JSON Schema of kiln.toml, for editors
     #[command(after_help = "Example:\n  kiln schema > kiln.schema.json")]
     Schema,
     /// Internal: the process that compiles or runs candidates
     #[command(hide = true)]
-    Worker { kind: WorkerArg },
+    Worker {
+        kind: WorkerArg,
+        /// kiln's helper kernels for the GPU.
+        support: Option<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum WorkerArg {
     Compile,
-    Run,
+    Cpu,
+    Cuda,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// A manifest or a folder with a kiln.toml: judge the machine by what it needs
+    pub path: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -70,6 +93,10 @@ pub struct TuneArgs {
     /// tpe, random, lhs or exhaustive
     #[arg(long)]
     pub strategy: Option<String>,
+    /// Take every outcome from a recording instead of measuring: needs no device, compiler or
+    /// source; without PATH, no manifest either
+    #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
+    pub replay: Option<PathBuf>,
     /// Compilers to run side by side [default: one per core, fewer when memory is short]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub jobs: Option<u64>,
@@ -85,6 +112,9 @@ pub struct TuneArgs {
     /// Print every event as a JSON line, as it happens
     #[arg(long)]
     pub events: bool,
+    /// Say where the time went: candidates per minute, waiting for compilers, GPU at work
+    #[arg(long)]
+    pub timings: bool,
 }
 
 #[derive(Debug, Args)]
@@ -103,7 +133,10 @@ pub struct CheckArgs {
     /// Compilers to run side by side
     #[arg(long, requires = "compile", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub jobs: Option<u64>,
-    /// CUDA architecture to gate for
+    /// Print a line for every config that compiles: registers, spills, shared memory, occupancy
+    #[arg(long, requires = "compile")]
+    pub list: bool,
+    /// CUDA architecture to gate and compile for
     #[arg(long, default_value = "sm_80")]
     pub arch: String,
     /// Print one JSON document
@@ -145,6 +178,20 @@ pub enum StudiesVerb {
         #[command(flatten)]
         project: ProjectArgs,
     },
+    /// Save a study with all its samples and failures in one file, for `kiln tune --replay`
+    #[command(after_help = "Example:\n  kiln studies record --to study.kiln.json.gz")]
+    Record {
+        /// Number of the study [default: the latest]
+        id: Option<u64>,
+        /// NAME.kiln.json, or NAME.kiln.json.gz to compress it
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
+        /// Replace a file that is already there
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -178,6 +225,65 @@ pub enum CacheVerb {
     /// Re-read every image and remove damaged ones
     #[command(after_help = "Example:\n  kiln cache verify")]
     Verify,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ToolchainArgs {
+    #[command(subcommand)]
+    pub verb: Option<ToolchainVerb>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ToolchainVerb {
+    /// Fetch NVIDIA's compiler library and headers with pip, into kiln's own folder
+    #[command(after_help = "Example:\n  kiln toolchain install --cuda 13.0 --dry-run")]
+    Install {
+        /// CUDA version
+        #[arg(long, default_value = crate::toolchain::install::DEFAULT_CUDA)]
+        cuda: String,
+        /// A Python that has pip [default: KILN_PYTHON, then python3]
+        #[arg(long)]
+        python: Option<String>,
+        /// Only say what would be fetched
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Compare what kiln installed, byte for byte, with what it was
+    #[command(after_help = "Example:\n  kiln toolchain verify")]
+    Verify,
+    /// Remove what kiln installed
+    #[command(after_help = "Example:\n  kiln toolchain remove")]
+    Remove {
+        /// CUDA version [default: all]
+        #[arg(long)]
+        cuda: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SelftestArgs {
+    /// Where kernels run
+    #[arg(long, value_enum, default_value_t = Backend::Cuda)]
+    pub backend: Backend,
+    /// Only these sections
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Fewer repetitions: a first impression instead of proof
+    #[arg(long)]
+    pub quick: bool,
+    /// Print one JSON document with all numbers
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    Cuda,
+    Cpu,
 }
 
 fn positive(text: &str) -> Result<f64, String> {

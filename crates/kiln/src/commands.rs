@@ -2,7 +2,10 @@
 
 pub mod cache;
 pub mod check;
+pub mod doctor;
 pub mod init;
 pub mod schema;
+pub mod selftest;
 pub mod studies;
+pub mod toolchain;
 pub mod tune;

@@ -1,18 +1,24 @@
 //! The loop: compile, check, time, search, confirm. One thread decides; workers do the dangerous
 //! things.
 
+pub mod bench;
 pub mod children;
 pub mod compile_pool;
 pub mod confirm;
+pub mod crew;
 pub mod evaluate;
 pub mod interrupt;
 pub mod opening;
 pub mod oracle;
+pub mod pair;
+pub mod replay;
 pub mod sampling;
 pub mod tune;
 pub mod worker;
 
 use std::time::Duration;
+
+use kiln_core::protocol::Refusal;
 
 use crate::exit::{Exit, Failure};
 use worker::WorkerEnd;
@@ -27,14 +33,17 @@ pub enum Stream {
     Final = 5,
     Order = 6,
     Fresh = 7,
+    Inputs = 8,
 }
 
 /// The error for a worker that failed for reasons of kiln's own.
 pub fn broken(end: &WorkerEnd) -> Failure {
     match end {
         WorkerEnd::Interrupted => interrupted(),
-        WorkerEnd::Broken(message) => Failure::machine(message.clone()),
-        other => Failure::new(Exit::Bug, format!("a worker failed: {other:?}")),
+        WorkerEnd::Refused(Refusal::NoDevice { message }) => Failure::machine(message.clone())
+            .hint("`kiln doctor` says what is missing and how to get it"),
+        WorkerEnd::Broken(failure) => failure.clone(),
+        other => Failure::new(Exit::Bug, format!("a worker failed: {other}")),
     }
 }
 

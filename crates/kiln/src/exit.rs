@@ -30,8 +30,22 @@ Exit codes:
   70   a bug in kiln
   130  interrupted; every finished trial is kept, `kiln tune` continues";
 
+pub const DOCTOR_HELP: &str = "\
+Exit codes:
+  0    GPU kernels, or the manifest's own, can be tuned here
+  2    bad usage or a bad manifest
+  3    they cannot; the last lines say what is missing and what works without";
+
+pub const SELFTEST_HELP: &str = "\
+Exit codes:
+  0    nothing failed; what was skipped is named
+  1    something is not as promised
+  2    bad usage
+  3    the machine cannot: no GPU, no compiler
+  130  interrupted";
+
 /// An error with the exit code it should end the program with.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     pub exit: Exit,
     pub message: String,

@@ -1,19 +1,22 @@
 //! The kernel iteration loop as one program. This file is a table of contents.
 #![forbid(unsafe_code)]
 
-mod architecture;
 mod cache;
 mod cli;
 mod commands;
 mod engine;
 mod exit;
 mod gates;
+mod nvml;
 mod printer;
 mod project;
+mod recording;
 mod report;
+mod selftest;
 mod settings;
 mod store;
 mod task;
+mod toolchain;
 
 use clap::Parser;
 
@@ -23,13 +26,16 @@ use exit::{Exit, Failure};
 fn main() {
     let cli = Cli::parse();
     let result = match cli.verb {
+        Verb::Doctor(args) => commands::doctor::run(&args),
         Verb::Tune(args) => commands::tune::run(&args),
         Verb::Check(args) => commands::check::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),
+        Verb::Toolchain(args) => commands::toolchain::run(&args),
+        Verb::Selftest(args) => commands::selftest::run(&args),
         Verb::Schema => commands::schema::run(),
-        Verb::Worker { kind } => worker(kind),
+        Verb::Worker { kind, support } => worker(kind, support.as_deref()),
     };
     let exit = result.unwrap_or_else(|failure| {
         printer::talk(&failure.to_string());
@@ -38,10 +44,11 @@ fn main() {
     std::process::exit(exit as i32);
 }
 
-fn worker(kind: WorkerArg) -> Result<Exit, Failure> {
+fn worker(kind: WorkerArg, support: Option<&str>) -> Result<Exit, Failure> {
     let ended = match kind {
         WorkerArg::Compile => kiln_device::worker::compile_main(),
-        WorkerArg::Run => kiln_device::worker::run_main(),
+        WorkerArg::Cpu => kiln_device::worker::cpu_main(),
+        WorkerArg::Cuda => kiln_device::worker::cuda_main(support),
     };
     ended
         .map(|()| Exit::Success)

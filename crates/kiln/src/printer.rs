@@ -4,6 +4,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use kiln_core::diagnostic::printable_lines;
+
 use crate::exit::Exit;
 
 /// Writes data to standard output.
@@ -11,9 +13,10 @@ pub fn data(text: &str) {
     write_or_leave(&mut io::stdout().lock(), text);
 }
 
-/// Writes a line of talk to standard error. Failing to talk is no reason to stop.
+/// Writes talk to standard error. Failing to talk is no reason to stop. Much of what is said comes
+/// from files and other programs: none of it can move the cursor.
 pub fn talk(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable_lines(text));
 }
 
 pub fn talks_to_terminal() -> bool {

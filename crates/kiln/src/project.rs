@@ -1,13 +1,15 @@
 //! Where a manifest is, which project it belongs to, and which files it may name.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::diagnostic::Diagnostic;
-use kiln_core::manifest::{Manifest, Spanned};
+use kiln_core::manifest::{BaselineKind, Manifest, Reference, Spanned};
 
 use crate::exit::Failure;
 use crate::printer;
+use crate::recording::RecordedFile;
 use crate::settings;
 
 pub const MANIFEST_NAME: &str = "kiln.toml";
@@ -126,6 +128,26 @@ pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
     })
 }
 
+/// The manifest inside a recording. Its project is the folder kiln runs in: what is learnt from a
+/// recording is kept where it was asked for.
+pub fn from_recording(recorded: &RecordedFile) -> Result<ManifestFile, Failure> {
+    let path = Path::new(&recorded.path);
+    let text = recorded.recording.manifest.clone();
+    let manifest = Manifest::parse(&text).map_err(|problems| {
+        let place = format!("{}, manifest", recorded.path);
+        let rendered: Vec<String> = problems.iter().map(|p| p.render(&place, &text)).collect();
+        Failure::usage(rendered.join("\n\n"))
+    })?;
+    let cannot = |e| Failure::usage(format!("cannot resolve `{}`: {e}", recorded.path));
+    let here = Path::new(".").canonicalize().map_err(cannot)?;
+    Ok(ManifestFile {
+        path: path.canonicalize().map_err(cannot)?,
+        text,
+        manifest,
+        root: project_root(&here),
+    })
+}
+
 /// The nearest folder upwards that is a project: one that has `.kiln` or `.git`.
 pub fn project_root(dir: &Path) -> PathBuf {
     dir.ancestors()
@@ -147,6 +169,41 @@ impl ManifestFile {
 
     pub fn error(&self, diagnostic: &Diagnostic) -> Failure {
         Failure::usage(diagnostic.render(&self.name(), &self.text))
+    }
+
+    /// Whether every file and folder the manifest names can be used; says so of all that cannot.
+    pub fn resolve_all(&self) -> Result<(), Failure> {
+        let manifest = &self.manifest;
+        let mut named = vec![&manifest.kernel.source];
+        named.extend(&manifest.kernel.include_dirs);
+        match &manifest.reference {
+            Some(Reference::C { source, .. } | Reference::Kernel { source, .. }) => {
+                named.push(source);
+            }
+            Some(Reference::Python(function)) => named.push(&function.source),
+            Some(Reference::File { .. }) | None => {}
+        }
+        if let Some(baseline) = &manifest.baseline {
+            match &baseline.kind {
+                BaselineKind::C { source, .. } | BaselineKind::Kernel { source, .. } => {
+                    named.push(source);
+                }
+                BaselineKind::Python(function) => named.push(&function.source),
+                BaselineKind::Config { .. } => {}
+            }
+            named.extend(baseline.also.iter().map(|function| &function.source));
+        }
+        let mut seen = HashSet::new();
+        let problems: Vec<String> = named
+            .into_iter()
+            .filter(|named| seen.insert(named.value.as_str()))
+            .filter_map(|named| self.resolve(named).err())
+            .map(|failure| failure.message)
+            .collect();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::usage(problems.join("\n\n"))),
+        }
     }
 
     /// A file or folder the manifest names, which must exist inside the project.

@@ -1,9 +1,12 @@
 //! What people and programs are told. Everything here reads a `Study` or an `Event`, nothing else.
 
+use std::collections::BTreeMap;
+
 use kiln_core::event::StopReason;
 use kiln_core::study::Study;
 use kiln_core::verdict::Verdict;
 
+use crate::engine::bench::Timings;
 use crate::exit::Exit;
 
 pub mod json;
@@ -17,9 +20,14 @@ const SUSPICIOUS_SPEEDUP: f64 = 2.0;
 
 /// A confirmed winner that reaches the target.
 pub fn is_success(study: &Study) -> bool {
+    let target = study.header.target_speedup;
     study.winner().is_some_and(|w| {
-        w.comparison.verdict == Verdict::Faster
-            && w.comparison.speedup >= study.header.target_speedup
+        let comparison = &w.comparison;
+        match target < 1.0 {
+            // Coming near enough to the baseline was asked for, not beating it.
+            true => comparison.speedup_ci_95.low >= target,
+            false => comparison.verdict == Verdict::Faster && comparison.speedup >= target,
+        }
     })
 }
 
@@ -29,6 +37,30 @@ pub fn exit_code(study: &Study) -> Exit {
         Some(Verdict::Undecided) => Exit::Undecided,
         _ => Exit::No,
     }
+}
+
+/// Where the time of a search went, in a few lines.
+pub fn timings(t: &Timings, wall: std::time::Duration) -> String {
+    let seconds = wall.as_secs_f64().max(1e-9);
+    let searching = t.waiting_for_compilers + t.reference + t.running;
+    let percent =
+        |part: std::time::Duration| 100.0 * part.as_secs_f64() / searching.as_secs_f64().max(1e-9);
+    let per_minute = t.candidates as f64 / searching.as_secs_f64().max(1e-9) * 60.0;
+    format!(
+        "timings: {:.1} s in all, {:.1} s of it searching: {} candidates checked and timed, {per_minute:.0} per minute\n  \
+         {:>5.1} % waiting for compilers ({:.1} s of compiling, side by side)\n  \
+         {:>5.1} % in the reference\n  \
+         {:>5.1} % checking and timing, the device itself at work for {:.1} % (idle {:.1} %)",
+        seconds,
+        searching.as_secs_f64(),
+        t.candidates,
+        percent(t.waiting_for_compilers),
+        t.compiling.as_secs_f64(),
+        percent(t.reference),
+        percent(t.running),
+        percent(t.on_device),
+        100.0 - percent(t.on_device),
+    )
 }
 
 /// Rates a time means, where the manifest says how much work a launch does.
@@ -52,12 +84,18 @@ pub fn cost(study: &Study) -> Option<f64> {
 /// What a careful reader should know beside the number, from the decision rules.
 pub fn notes(study: &Study) -> Vec<String> {
     let mut notes = Vec::new();
+    if let Some(from) = &study.header.replayed_from {
+        notes.push(format!(
+            "replayed from `{from}`: nothing was measured here, and the verdict is drawn from recorded samples"
+        ));
+    }
     for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
         notes.push(format!(
             "trial {} passed the search but failed confirmation: {}",
             dropped.trial, dropped.outcome
         ));
     }
+    notes.extend(gate_notes(study));
     let Some(winner) = study.winner() else {
         if study.stop.is_some() && study.best().is_none() {
             notes.push("no config passed: look at the failures before tuning further".into());
@@ -67,9 +105,12 @@ pub fn notes(study: &Study) -> Vec<String> {
     let speedup = winner.comparison.speedup;
     let target = study.header.target_speedup;
     if speedup > SUSPICIOUS_SPEEDUP {
+        let checked = match study.header.replayed_from {
+            None => "; answers were checked again in fresh processes on fresh inputs",
+            Some(_) => "",
+        };
         notes.push(format!(
-            "above {SUSPICIOUS_SPEEDUP}x: make sure the baseline is the one you would use; \
-             answers were checked again in fresh processes on fresh inputs"
+            "above {SUSPICIOUS_SPEEDUP}x: make sure the baseline is the one you would use{checked}"
         ));
     }
     if winner.comparison.verdict == Verdict::Faster && speedup < target {
@@ -94,16 +135,80 @@ pub fn notes(study: &Study) -> Vec<String> {
             "the machine was busy when the study began (load {load:.1} on {cores} cores): times may be too long"
         ));
     }
+    if let Some((_, pids)) = environment.iter().find(|(n, _)| n == "other_processes") {
+        notes.push(format!(
+            "other processes were on the GPU (pid {pids}): have it alone and tune again"
+        ));
+    }
+    notes.extend(clock_note(study));
     if environment.iter().any(|(n, v)| unlocked(n, v)) {
         notes.push("the CPU governor is not `performance`: clocks may have moved".into());
     }
     notes
 }
 
+/// The command that goes on with a study.
+fn tune_again(study: &Study) -> String {
+    let manifest = &study.header.manifest;
+    match &study.header.replayed_from {
+        None => format!("kiln tune {manifest}"),
+        // The recording's own manifest is named after its file.
+        Some(from) if manifest.ends_with(".json") || manifest.ends_with(".gz") => {
+            format!("kiln tune --replay {from}")
+        }
+        Some(from) => format!("kiln tune {manifest} --replay {from}"),
+    }
+}
+
+/// Gates set to `warn`, as far as only a compiler can tell.
+fn gate_notes(study: &Study) -> Vec<String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let compiled = study.trials.iter().filter_map(|t| t.compile.as_ref());
+    for gate in compiled.flat_map(|facts| &facts.gate_warnings) {
+        *counts.entry(gate).or_default() += 1;
+    }
+    counts
+        .iter()
+        .map(|(gate, count)| {
+            let trials = if *count == 1 {
+                "trial breaks"
+            } else {
+                "trials break"
+            };
+            format!("{count} {trials} gate `{gate}`, which is set to warn")
+        })
+        .collect()
+}
+
+/// What the GPU's clocks did while trials were timed.
+fn clock_note(study: &Study) -> Option<String> {
+    const POWER_CAP: u64 = 0x4;
+    const SLOWED: u64 = 0x8 | 0x20 | 0x40 | 0x80;
+    let conditions = study
+        .trials
+        .iter()
+        .filter_map(|t| t.outcome.measurement()?.conditions.as_ref());
+    let (mut capped, mut slowed, mut discarded) = (0, 0, 0);
+    for condition in conditions {
+        capped += u64::from(condition.throttle & POWER_CAP != 0);
+        slowed += u64::from(condition.throttle & SLOWED != 0);
+        discarded += u64::from(condition.discarded);
+    }
+    if slowed > 0 {
+        return Some(format!(
+            "the GPU slowed itself down (heat or power brake) in {slowed} trials; {discarded} samples were taken again"
+        ));
+    }
+    (capped > 0).then(|| format!("the GPU ran at its power limit in {capped} trials"))
+}
+
 /// What to do next, most useful first.
 pub fn next_step(study: &Study) -> String {
     if !study.finished {
-        return format!("`kiln tune {}` continues this study", study.header.manifest);
+        return format!("`{}` continues this study", tune_again(study));
+    }
+    if study.header.replayed_from.is_some() {
+        return "`kiln tune` without --replay measures on this machine".into();
     }
     let show = "`kiln studies show --trials` lists every trial";
     match study.winner().map(|w| w.comparison.verdict) {

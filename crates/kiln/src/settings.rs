@@ -11,6 +11,9 @@ pub const HELP: &str = "\
 Environment:
   KILN_HOME          cache and locks (default: $XDG_CACHE_HOME/kiln or ~/.cache/kiln)
   KILN_CC            C compiler (default: $CC, then cc)
+  KILN_CUDA          CUDA toolkit, a wheel's nvidia/cu13 folder, or the libnvrtc file
+                     (default: searched for; `kiln toolchain` shows where)
+  KILN_PYTHON        Python for references and baselines in Python (default: python3)
   KILN_CACHE_BYTES   size limit of the compile cache (default: 2147483648)
   NO_COLOR, TERM     plain output when set / when `dumb`";
 
@@ -56,6 +59,62 @@ pub fn private_dir(path: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// The CUDA compiler the user wants, and no other.
+pub fn cuda() -> Option<PathBuf> {
+    non_empty("KILN_CUDA").map(PathBuf::from)
+}
+
+/// Variables that name a toolkit for every program.
+pub fn cuda_homes() -> Vec<(&'static str, PathBuf)> {
+    ["CUDA_HOME", "CUDA_PATH"]
+        .into_iter()
+        .filter_map(|name| Some((name, PathBuf::from(non_empty(name)?))))
+        .collect()
+}
+
+/// Folders the dynamic loader is told to search first.
+pub fn library_path() -> Vec<PathBuf> {
+    let list = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    env::split_paths(&list)
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect()
+}
+
+/// The user's PATH and more behind it.
+pub fn path_with(more: &str) -> std::ffi::OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":");
+    path.push(more);
+    path
+}
+
+/// A program that can be called by its name.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let list = env::var_os("PATH")?;
+    let mut candidates = env::split_paths(&list).map(|dir| dir.join(program));
+    candidates.find(|path| path.is_absolute() && path.is_file())
+}
+
+fn non_empty(name: &str) -> Option<std::ffi::OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The Python that evaluates references and baselines.
+pub fn python() -> String {
+    env::var("KILN_PYTHON")
+        .ok()
+        .filter(|v| !v.is_empty())
+        .unwrap_or_else(|| "python3".into())
+}
+
+/// The same for people, with the variable if that names it.
+pub fn python_in_words() -> String {
+    match non_empty("KILN_PYTHON") {
+        Some(_) => format!("`{}` (KILN_PYTHON)", python()),
+        None => format!("`{}`", python()),
+    }
 }
 
 /// The C compiler as words; never passed through a shell.

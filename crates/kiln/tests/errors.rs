@@ -85,6 +85,17 @@ fn mistakes_are_told_with_place_and_next_step() {
     story.tell("the source is missing", &p, &["check"]);
 
     let p = project();
+    p.replace("kiln.toml", "\"reference.c:", "\"refrence.c:")
+        .replace("kiln.toml", "\"baseline.c:", "\"base.c:");
+    story.tell("two files are missing", &p, &["check"]);
+
+    let p = Project::new();
+    let source = "__global__ void scale(float *y, int n) { y[threadIdx.x] = n; }\n";
+    p.write("scale.cu", source);
+    assert!(p.run(&["init", "scale.cu"]).status.success());
+    story.tell("the first check after init", &p, &["check"]);
+
+    let p = project();
     p.write("../outside.c", "")
         .replace("kiln.toml", "\"kernel.c\"", "\"../outside.c\"");
     story.tell("the source lies outside the project", &p, &["check"]);
@@ -205,7 +216,6 @@ fn mistakes_are_told_with_place_and_next_step() {
     story.tell("init on nothing", &project(), &["init", "nothing.c"]);
 
     let p = Project::with("kernels/vector_add");
-    story.tell("CUDA cannot run here", &p, &["tune", "kiln.cuda.toml"]);
     story.tell(
         "an unknown architecture",
         &p,
@@ -276,4 +286,19 @@ fn a_closed_pipe_is_not_an_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
+}
+
+/// A kernel without tunables has one config, and nothing to show of it.
+#[test]
+fn an_example_without_values_is_left_out() {
+    let project = Project::with("kernels/vector_add");
+    let manifest = std::fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let (before, rest) = manifest.split_once("[tunables]").unwrap();
+    let (_, after) = rest.split_once("[shapes.target]").unwrap();
+    let none = "[constraints]\nnever = \"N < 0\"\n\n[shapes.target]";
+    project.write("kiln.toml", &format!("{before}{none}{after}"));
+    let output = project.run(&["check", "--explain"]);
+    let told = text(&output.stdout);
+    assert!(told.contains("1 rejected by constraint `never`"), "{told}");
+    assert!(!told.contains("e.g."), "{told}");
 }

@@ -83,8 +83,11 @@ fn every_help_has_an_example_that_runs() {
                 .env("PATH", &path);
             shell.env("KILN_HOME", &project.home);
             let output = shell.output().unwrap();
+            // `doctor` says with 3 that no GPU can be used, which is a fact of the machine.
+            let is_diagnosis =
+                example.starts_with("kiln doctor") && output.status.code() == Some(3);
             assert!(
-                output.status.success(),
+                output.status.success() || is_diagnosis,
                 "`{example}`: {}",
                 text(&output.stderr)
             );

@@ -9,19 +9,26 @@ use toml::de::DeTable;
 use super::Manifest;
 use super::keys::ROOT;
 use crate::diagnostic::{Diagnostic, printable};
+use comparison::Known;
 use section::Section;
 
+#[cfg(test)]
+pub(super) use check::split_function;
 pub(super) use check::{is_identifier, wrong_name};
 
 mod arguments;
+mod baseline;
 mod check;
+mod comparison;
 mod expressions;
 mod kernel;
 mod launch;
+mod reference;
 mod section;
 mod settings;
 mod shapes;
 mod sizes;
+mod tma;
 mod tunables;
 
 /// The version of the format this kiln reads.
@@ -126,31 +133,40 @@ fn table<'a>(root: &'a DeTable<'a>, name: &str) -> Section<'a> {
     Section::of(spec, section::find(&ROOT, root, name).map(|e| e.value))
 }
 
+/// A key that says nothing about a C kernel.
+fn only_for_cuda(section: &Section, title: &str, key: &str) -> Diagnostic {
+    Diagnostic::new(
+        format!("`{key}` in `[{title}]` is for CUDA kernels"),
+        section.place(key),
+    )
+    .label("this kernel is written in C")
+}
+
 /// Decodes what it can; whatever is missing or wrong has been reported.
 fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Manifest {
     let tunables = tunables::decode(&table(root, "tunables"), problems);
     let names = shapes::names(&table(root, "tunables"), &table(root, "shapes"));
     let shapes = shapes::decode(text, &table(root, "shapes"), &names, problems);
     let language = kernel::language(&table(root, "kernel"), problems);
-    let kernel = kernel::decode(&table(root, "kernel"), language);
+    let kernel = kernel::decode(&table(root, "kernel"), language, &tunables, problems);
     let constraints = launch::constraints(text, &table(root, "constraints"), &names, problems);
-    let arguments = arguments::decode(text, &table(root, "arguments"), &names, problems);
+    let arguments = arguments::decode(text, &table(root, "arguments"), language, &names, problems);
     let launch = launch::decode(text, &table(root, "launch"), language, &names, problems);
     let work = launch::work(text, &table(root, "work"), &names, problems);
-    let reference = kernel::reference(
-        &table(root, "reference"),
-        &kernel,
+    let known = Known {
+        text,
+        names: &names,
         language,
-        &arguments,
-        &shapes,
-        problems,
-    );
-    let baseline = kernel::baseline(&table(root, "baseline"), &kernel, &tunables, problems);
+        kernel: &kernel,
+    };
+    let reference = table(root, "reference");
+    let reference = reference::decode(&reference, &known, &arguments, &shapes, problems);
+    let baseline = baseline::decode(&table(root, "baseline"), &known, &tunables, problems);
     let (tolerance, nonfinite) = settings::tolerances(&table(root, "tolerance"), problems);
     let gates = settings::gates(&table(root, "gates"));
     let search = settings::search(&table(root, "search"));
     let budget = settings::budget(&table(root, "budget"), problems);
-    let measure = settings::measure(&table(root, "measure"), problems);
+    let measure = settings::measure(&table(root, "measure"), language, problems);
     let confirm = settings::confirm(&table(root, "confirm"), problems);
     Manifest {
         kernel,

@@ -186,8 +186,19 @@ fn write(file_name: &str, is_cuda: bool, entry: &Function, tunables: &[Tunable])
     line("");
     line("# The parameters of the entry, in its order.");
     line("[arguments]");
+    let buffer = entry
+        .parameters
+        .iter()
+        .find(|p| p.passing != Passing::Value);
     for parameter in &entry.parameters {
-        line(&argument(parameter, dimension));
+        let is_descriptor = is_cuda && parameter.c_type == "CUtensorMap";
+        match buffer.filter(|_| is_descriptor && parameter.passing == Passing::Value) {
+            Some(buffer) => line(&format!(
+                "{} = {{ tma = \"{}\", box = [64] }}  # fill in: which buffer it describes; the box",
+                parameter.name, buffer.name
+            )),
+            None => line(&argument(parameter, dimension)),
+        }
     }
     line("");
     if is_cuda {
@@ -208,31 +219,57 @@ fn write(file_name: &str, is_cuda: bool, entry: &Function, tunables: &[Tunable])
     line(&format!("# flops = \"2 * {dimension}\""));
     line(&format!("# bytes = \"8 * {dimension}\""));
     line("");
-    line(&format!(
-        "# fill in: write `reference.c` with a plain, obviously right `{name}`: the same parameters,"
-    ));
-    line("# `double` for every floating type.");
-    line("[reference]");
-    line(&format!("c = \"reference.c:{name}\""));
-    line("");
-    if tunables.is_empty() {
-        line(&format!(
-            "# fill in: write `baseline.c` with the `{name}` that is to be beaten, same parameters."
-        ));
-        line("[baseline]");
-        line(&format!("c = \"baseline.c:{name}\""));
-    } else {
-        let values: Vec<String> = tunables
-            .iter()
-            .map(|t| format!("{} = {}", t.name, t.default))
-            .collect();
-        line(
-            "# What is to be beaten: the source as it is now. Another function: c = \"baseline.c:f\".",
-        );
-        line("[baseline]");
-        line(&format!("config = {{ {} }}", values.join(", ")));
+    for text in compared(is_cuda, name, tunables) {
+        line(&text);
     }
     out
+}
+
+/// `[reference]` and `[baseline]`.
+fn compared(is_cuda: bool, name: &str, tunables: &[Tunable]) -> Vec<String> {
+    let (key, suffix) = match is_cuda {
+        true => ("python", "py"),
+        false => ("c", "c"),
+    };
+    let (what, what_else, takes) = match is_cuda {
+        true => (
+            ". It gets the inputs as",
+            "tensors in double precision, by name, and returns the outputs.",
+            "inputs",
+        ),
+        false => (
+            ": the same parameters,",
+            "`double` for every floating type.",
+            "parameters",
+        ),
+    };
+    let mut lines = vec![
+        format!(
+            "# fill in: write `reference.{suffix}` with a plain, obviously right `{name}`{what}"
+        ),
+        format!("# {what_else}"),
+        "[reference]".to_string(),
+        format!("{key} = \"reference.{suffix}:{name}\""),
+        String::new(),
+    ];
+    if tunables.is_empty() {
+        lines.extend([
+            format!("# fill in: write `baseline.{suffix}` with the `{name}` that is to be beaten, same {takes}."),
+            "[baseline]".to_string(),
+            format!("{key} = \"baseline.{suffix}:{name}\""),
+        ]);
+        return lines;
+    }
+    let values: Vec<String> = tunables
+        .iter()
+        .map(|t| format!("{} = {}", t.name, t.default))
+        .collect();
+    lines.extend([
+        format!("# What is to be beaten: the source as it is now. Another function: {key} = \"baseline.{suffix}:f\"."),
+        "[baseline]".to_string(),
+        format!("config = {{ {} }}", values.join(", ")),
+    ]);
+    lines
 }
 
 fn argument(parameter: &Parameter, dimension: &str) -> String {
@@ -309,7 +346,8 @@ int main(void) { return 0; }
 #define N 3
 #endif
 __device__ float f(float x) { return x; }
-extern "C" __global__ void scale(const __half* in, __half* out, struct options o, unsigned char flag, int n) {
+extern "C" __global__ void scale(const __half* in, __half* out, struct options o, unsigned char flag, int n,
+    const __grid_constant__ CUtensorMap in_map) {
     int i = blockIdx.x * BLOCK_SIZE + threadIdx.x;
 }
 "#;
@@ -322,6 +360,22 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
     #[test]
     fn a_cuda_source_becomes_a_manifest() {
         insta::assert_snapshot!(first_manifest("kernels/scale.cu", CUDA).unwrap());
+    }
+
+    #[test]
+    fn without_tunables_something_else_is_the_baseline() {
+        let baseline = |file: &str, text: &str| {
+            let manifest = first_manifest(file, text).unwrap();
+            manifest.lines().last().unwrap().to_string()
+        };
+        assert_eq!(
+            baseline("f.c", "void f(float *x) {}"),
+            "c = \"baseline.c:f\""
+        );
+        assert_eq!(
+            baseline("f.cu", "__global__ void f(float *x) {}"),
+            "python = \"baseline.py:f\""
+        );
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! to it. What a key means beyond its own value is checked in `decode`.
 
 mod arguments;
+mod comparison;
+mod gates;
 mod settings;
 mod tables;
 
-pub use settings::GATES;
+pub use gates::{GATES, default_gate_policy};
 pub use tables::{C_FLAGS, ROOT};
 
 /// A table: keys with fixed names, or entries named by the author, or both.
@@ -29,9 +31,17 @@ pub struct Key {
     pub doc: &'static str,
     /// As written in TOML; `None` when absence means something of its own, told in `doc`.
     pub default: Option<&'static str>,
-    pub required: bool,
+    pub need: Need,
     /// A line to show when the key is missing or wrong.
     pub example: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Need {
+    Always,
+    /// Unless the table has this key.
+    Unless(&'static str),
+    Never,
 }
 
 /// Entries whose names the author chooses.
@@ -61,11 +71,12 @@ pub enum Kind {
     Text,
     /// Letters, digits, `_`, `-` and `.`.
     Label,
-    Identifier,
+    /// A function; in CUDA it may be qualified and an instance of a template.
+    Entry,
     /// Relative to the manifest.
     Path,
-    /// `file.c:function`.
-    Function,
+    /// A file and a function in it, with an example such as `file.c:function`.
+    Function(&'static str),
     Word(&'static [&'static str]),
     /// A string in the expression language; names are checked in `decode`, where they are known.
     Expression,
@@ -74,6 +85,7 @@ pub enum Kind {
         most: i64,
     },
     Number(Bounds),
+    Bool,
     /// A value of a tunable: boolean, integer, number or string.
     Scalar,
     List {
@@ -177,7 +189,7 @@ impl Key {
             kinds,
             doc,
             default: None,
-            required: false,
+            need: Need::Never,
             example,
         }
     }
@@ -189,8 +201,15 @@ impl Key {
         example: &'static str,
     ) -> Key {
         Key {
-            required: true,
+            need: Need::Always,
             ..Key::optional(name, kinds, doc, example)
+        }
+    }
+
+    const fn unless(self, other: &'static str) -> Key {
+        Key {
+            need: Need::Unless(other),
+            ..self
         }
     }
 
@@ -213,13 +232,14 @@ impl Kind {
     pub fn describe(&self) -> String {
         match self {
             Kind::Text | Kind::Label => "a string".into(),
-            Kind::Identifier => "the name of a function as a string".into(),
+            Kind::Entry => "the name of a function as a string".into(),
             Kind::Path => "a path as a string".into(),
-            Kind::Function => "a string like `\"file.c:function\"`".into(),
+            Kind::Function(example) => format!("a string like `\"{example}\"`"),
             Kind::Word(words) => format!("one of {}", quoted_list(words)),
             Kind::Expression => "an expression as a string".into(),
             Kind::Whole { .. } => "an integer".into(),
             Kind::Number(_) => "a number".into(),
+            Kind::Bool => "`true` or `false`".into(),
             Kind::Scalar => "a boolean, integer, number or string".into(),
             Kind::List { .. } => "a list".into(),
             Kind::Table(_) => "a table".into(),

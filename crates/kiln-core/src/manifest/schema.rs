@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::keys::{Bounds, Entries, Key, Kind, NameRule, ROOT, Table};
+use super::keys::{Bounds, Entries, Key, Kind, NameRule, Need, ROOT, Table};
+
+/// Qualified, and an instance of a template.
+const ENTRY: &str = "^(::)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(<.+>)?$";
 
 const IDENTIFIER: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 
@@ -29,12 +32,25 @@ fn table_schema(table: &Table) -> Map<String, Json> {
     let required: Vec<&str> = table
         .keys
         .iter()
-        .filter(|k| k.required)
+        .filter(|k| k.need == Need::Always)
         .map(|k| k.name)
+        .collect();
+    let either: Vec<Json> = table
+        .keys
+        .iter()
+        .filter_map(|k| match k.need {
+            Need::Unless(other) => {
+                Some(json!({ "anyOf": [{ "required": [k.name] }, { "required": [other] }] }))
+            }
+            Need::Always | Need::Never => None,
+        })
         .collect();
     schema.insert("properties".into(), Json::Object(properties));
     if !required.is_empty() {
         schema.insert("required".into(), json!(required));
+    }
+    if !either.is_empty() {
+        schema.insert("allOf".into(), json!(either));
     }
     match &table.entries {
         None => schema.insert("additionalProperties".into(), json!(false)),
@@ -49,7 +65,7 @@ fn table_schema(table: &Table) -> Map<String, Json> {
 
 fn key_schema(key: &Key) -> Map<String, Json> {
     let mut schema = described(kinds_schema(key.kinds), key.doc);
-    if key.required {
+    if key.need == Need::Always {
         return schema;
     }
     let default = key.default.and_then(|d| serde_json::from_str(d).ok());
@@ -90,8 +106,14 @@ fn kind_schema(kind: &Kind) -> Map<String, Json> {
         Kind::Text | Kind::Expression => json!({ "type": "string", "minLength": 1 }),
         Kind::Path => json!({ "type": "string", "minLength": 1, "not": { "pattern": "^[/\\\\]" } }),
         Kind::Label => json!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]+$" }),
-        Kind::Identifier => json!({ "type": "string", "pattern": IDENTIFIER }),
-        Kind::Function => json!({ "type": "string", "pattern": "^.+:[A-Za-z_][A-Za-z0-9_]*$" }),
+        Kind::Entry => json!({ "type": "string", "pattern": ENTRY }),
+        Kind::Function(example) => {
+            let pattern = match example.contains(".cu:") {
+                true => "^.+:(::)?[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(<.+>)?$",
+                false => "^.+:[A-Za-z_][A-Za-z0-9_]*$",
+            };
+            json!({ "type": "string", "pattern": pattern })
+        }
         Kind::Word(words) => json!({ "enum": words }),
         Kind::Whole { least, most } => {
             let mut schema = object(json!({ "type": "integer" }));
@@ -104,6 +126,7 @@ fn kind_schema(kind: &Kind) -> Map<String, Json> {
             return schema;
         }
         Kind::Number(bounds) => return number_schema(bounds),
+        Kind::Bool => json!({ "type": "boolean" }),
         Kind::Scalar => json!({ "type": ["boolean", "integer", "number", "string"] }),
         Kind::List { items, least, most } => {
             let items = Json::Object(kinds_schema(items));
@@ -162,6 +185,7 @@ mod tests {
             },
             "enum" => rule.as_array().unwrap().contains(value),
             "anyOf" => rule.as_array().unwrap().iter().any(|s| is_valid(s, value)),
+            "allOf" => rule.as_array().unwrap().iter().all(|s| is_valid(s, value)),
             "minimum" => number(value).is_none_or(|x| x >= number(rule).unwrap()),
             "maximum" => number(value).is_none_or(|x| x <= number(rule).unwrap()),
             "exclusiveMinimum" => number(value).is_none_or(|x| x > number(rule).unwrap()),
@@ -221,10 +245,11 @@ mod tests {
         serde_json::to_value(table).unwrap()
     }
 
-    const EXAMPLES: [&str; 3] = [
+    const EXAMPLES: [&str; 4] = [
         include_str!("tests/saxpy.toml"),
         include_str!("tests/matmul.toml"),
         include_str!("tests/attention.toml"),
+        include_str!("tests/hopper.toml"),
     ];
 
     #[test]
@@ -248,6 +273,10 @@ mod tests {
             ("/arguments/x/colour", json!("red")),
             ("/tunables/BLOCK", json!(4)),
             ("/measure", json!({ "precision": 1.0 })),
+            ("/measure", json!({ "energy": "yes" })),
+            ("/arguments/x", json!({ "shape": ["N"] })),
+            ("/arguments/x", json!({ "tma": "y", "box": [] })),
+            ("/gates", json!({ "occupancy": { "limit": 101 } })),
         ];
         for (path, value) in refused {
             let mut manifest = as_json(EXAMPLES[0]);

@@ -1,5 +1,6 @@
 //! Whole manifests: what valid ones mean, and the message for each kind of mistake.
 
+use super::decode::split_function;
 use super::*;
 
 mod docs;
@@ -9,6 +10,7 @@ mod mistakes;
 const SAXPY: &str = include_str!("tests/saxpy.toml");
 const MATMUL: &str = include_str!("tests/matmul.toml");
 const ATTENTION: &str = include_str!("tests/attention.toml");
+const HOPPER: &str = include_str!("tests/hopper.toml");
 
 /// All messages for a manifest, as a user sees them; empty when it is valid.
 fn rendered(text: &str) -> String {
@@ -80,6 +82,8 @@ fn a_short_manifest_gets_the_documented_defaults() {
             precision: 0.01,
             max_seconds: 2.0,
             cut_ratio: 1.5,
+            caches: crate::protocol::Caches::Warm,
+            energy: false,
             compile_timeout_seconds: 60.0,
             run_timeout_seconds: 30.0,
         }
@@ -129,7 +133,7 @@ fn a_full_manifest_means_what_it_says() {
         .iter()
         .filter_map(|a| match &a.kind {
             ArgumentKind::Buffer { fill, .. } => Some(fill),
-            ArgumentKind::Scalar { .. } => None,
+            ArgumentKind::Scalar { .. } | ArgumentKind::Tma { .. } => None,
         })
         .collect();
     let zero = Fill::Constant { value: 0.0 };
@@ -152,6 +156,7 @@ fn a_full_manifest_means_what_it_says() {
     );
     let Some(Baseline {
         kind: BaselineKind::Config { values, .. },
+        also: _,
         target,
     }) = &manifest.baseline
     else {
@@ -175,6 +180,153 @@ fn a_cuda_manifest_has_a_launch() {
     let grid: Vec<&str> = manifest.launch.grid.iter().map(Expr::text).collect();
     assert_eq!(grid, ["ceil_div(S, BLOCK_M)", "B * H"]);
     assert_eq!(manifest.launch.cluster[0].text(), "1");
+}
+
+#[test]
+fn a_cuda_manifest_gets_the_documented_defaults() {
+    let manifest = parsed(ATTENTION);
+    assert_eq!(manifest.kernel.compiler, CudaCompiler::Nvrtc);
+    assert!(!manifest.launch.cooperative);
+    let policy = manifest.gate_policy("spills");
+    assert_eq!(policy.action, GateAction::Off);
+    assert_eq!(manifest.gate_policy("cluster").limit, None);
+}
+
+#[test]
+fn a_cuda_entry_may_be_qualified_and_an_instance() {
+    for (entry, name) in [
+        ("a::k", "k"),
+        ("k<float>", "k"),
+        ("::a::b::k<float, 4, (BLOCK_M > 64)>", "k"),
+        ("k<a::b<int>>", "k"),
+    ] {
+        let manifest = parsed(&HOPPER.replace("\"hopper_fwd\"", &format!("\"{entry}\"")));
+        assert_eq!(manifest.kernel.entry.value, entry);
+        assert_eq!(manifest.kernel.name, name);
+    }
+    for (written, file, function) in [
+        (
+            "sub/r.cu:a::k<float, b::c>",
+            "sub/r.cu",
+            "a::k<float, b::c>",
+        ),
+        ("r.cu:k", "r.cu", "k"),
+        ("r.cuh:a::k", "r.cuh", "a::k"),
+    ] {
+        let (found_file, found) = split_function(written).unwrap();
+        assert_eq!((found_file, found), (file, function));
+    }
+}
+
+#[test]
+fn a_full_cuda_manifest_means_what_it_says() {
+    let manifest = parsed(HOPPER);
+    assert_eq!(manifest.kernel.compiler, CudaCompiler::Nvcc);
+    assert!(manifest.launch.cooperative);
+    let descriptors: Vec<(usize, DType, Vec<&str>, Swizzle)> = manifest
+        .arguments
+        .iter()
+        .filter_map(|a| match &a.kind {
+            ArgumentKind::Tma {
+                tensor,
+                tile,
+                swizzle,
+            } => Some((
+                *tensor,
+                a.dtype,
+                tile.iter().map(Expr::text).collect(),
+                *swizzle,
+            )),
+            _ => None,
+        })
+        .collect();
+    let q = (1, DType::F16, vec!["BLOCK_M", "D"], Swizzle::Bytes128);
+    let o = (3, DType::F32, vec!["1", "D // 2"], Swizzle::None);
+    assert_eq!(descriptors, [q, o]);
+
+    let Some(Reference::Kernel {
+        source,
+        entry,
+        flags,
+        launch,
+        precision,
+    }) = &manifest.reference
+    else {
+        panic!("{:?}", manifest.reference);
+    };
+    assert_eq!(
+        (source.value.as_str(), entry.as_str()),
+        ("naive.cu", "naive")
+    );
+    assert!(flags.is_empty() && launch.cooperative);
+    assert_eq!(launch.grid[1].text(), "B * H");
+    assert_eq!(launch.block[0].text(), "128");
+    assert_eq!(launch.shared.as_ref().map(Expr::text), Some("4 * S"));
+    assert_eq!(*precision, ReferencePrecision::Declared);
+
+    let Some(Baseline {
+        kind: BaselineKind::Python(default),
+        also,
+        ..
+    }) = &manifest.baseline
+    else {
+        panic!("{:?}", manifest.baseline);
+    };
+    assert_eq!(default.source.value, "sdpa.py");
+    let also: Vec<&str> = also.iter().map(|f| f.function.as_str()).collect();
+    assert_eq!(also, ["flash", "math"]);
+
+    let policy = |name: &str| {
+        let GatePolicy { action, limit } = manifest.gate_policy(name);
+        (action, limit)
+    };
+    assert_eq!(policy("registers"), (GateAction::Warn, None));
+    assert_eq!(policy("spills"), (GateAction::Reject, Some(64)));
+    assert_eq!(policy("occupancy"), (GateAction::Warn, Some(50)));
+    assert_eq!(policy("cluster"), (GateAction::Reject, Some(16)));
+    assert_eq!(policy("grid"), (GateAction::Reject, None));
+    assert_eq!(manifest.measure.caches, crate::protocol::Caches::Cold);
+    assert!(manifest.measure.energy);
+}
+
+#[test]
+fn other_references_and_baselines() {
+    let with = |reference: &str, baseline: &str| {
+        let start = HOPPER.find("[reference]").unwrap();
+        let end = HOPPER.find("[gates]").unwrap();
+        let tables = format!("[reference]\n{reference}\n[baseline]\n{baseline}\n");
+        parsed(&format!("{}{tables}{}", &HOPPER[..start], &HOPPER[end..]))
+    };
+    let kernel = "kernel = \"b.cu:f\"\ngrid = [\"S\", \"B * H\"]\nblock = 64";
+    let manifest = with("c = \"r.c:f\"", kernel);
+    assert!(matches!(&manifest.reference, Some(Reference::C { flags, .. }) if flags == &["-O2"]));
+    assert!(matches!(
+        manifest.baseline.map(|b| b.kind),
+        // The flags of the kernel that is tuned.
+        Some(BaselineKind::Kernel { flags, launch, .. })
+            if flags == ["-lineinfo"] && launch.grid.len() == 2
+    ));
+    let manifest = with("python = \"r.py:f\"", "config = { BLOCK_M = 64 }");
+    assert!(matches!(
+        &manifest.reference,
+        Some(Reference::Python(PythonFunction { source, function }))
+            if source.value == "r.py" && function == "f"
+    ));
+    let python = SAXPY.replace("c = \"reference.c", "python = \"reference.py");
+    assert!(matches!(
+        parsed(&python).reference,
+        Some(Reference::Python(_))
+    ));
+}
+
+#[test]
+fn the_kernels_of_this_repository_are_valid() {
+    parsed(include_str!(
+        "../../../../kernels/vector_add/kiln.cuda.toml"
+    ));
+    parsed(include_str!("../../../../kernels/vector_add/kiln.toml"));
+    parsed(include_str!("../../../../kernels/attention_cpu/kiln.toml"));
+    parsed(include_str!("../../../../kernels/matmul_cpu/kiln.toml"));
 }
 
 #[test]

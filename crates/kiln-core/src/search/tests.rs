@@ -41,6 +41,7 @@ fn measured(ns: f64) -> Outcome {
         batch: 1,
         stop: SampleStop::Precise,
         error_ratio: 0.0,
+        conditions: None,
     })
 }
 

@@ -89,6 +89,15 @@ impl Table {
 }
 
 impl Component {
+    /// All tunables of a space in one component, with the given rows.
+    pub(super) fn listed(width: usize, cells: Vec<u16>) -> Component {
+        Component {
+            tunables: (0..width).collect(),
+            checks: Vec::new(),
+            rows: Rows::Table(Table::new(width, cells)),
+        }
+    }
+
     /// `None` when the rows are not listed.
     pub(super) fn len(&self) -> Option<u64> {
         match &self.rows {

@@ -1,6 +1,7 @@
 //! What machine this is, and where on it a kernel runs.
 
 use std::fs;
+use std::sync::{LazyLock, Mutex};
 
 use kiln_core::protocol::{Cores, DeviceInfo};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -27,6 +28,7 @@ pub fn device_info() -> DeviceInfo {
     note("kernel", read_line("/proc/sys/kernel/osrelease"));
     note("virtual", cpu_field("hypervisor").map(|_| "yes".into()));
     DeviceInfo {
+        cuda: None,
         kind: "cpu".into(),
         name: cpu_name(),
         cores,
@@ -59,6 +61,28 @@ pub fn pin(on: Cores) {
 }
 
 /// Cores this process was allowed when it started; later pinning must not shrink the answer.
+/// Reads and writes more than the caches hold, so that nothing of use is left in them.
+pub fn empty_caches() {
+    const LINE: usize = 64;
+    static FILLER: LazyLock<Mutex<Vec<u8>>> = LazyLock::new(|| Mutex::new(vec![1; filler_bytes()]));
+    let Ok(mut filler) = FILLER.lock() else {
+        return;
+    };
+    for byte in filler.iter_mut().step_by(LINE) {
+        *byte = byte.wrapping_add(1);
+    }
+    std::hint::black_box(&mut *filler);
+}
+
+/// Twice the largest cache, where the system tells its size.
+fn filler_bytes() -> usize {
+    const LEAST: usize = 64 << 20;
+    const MOST: usize = 512 << 20;
+    let size = read_line("/sys/devices/system/cpu/cpu0/cache/index3/size").unwrap_or_default();
+    let kib: usize = size.trim_end_matches('K').parse().unwrap_or(0);
+    (2 * kib * 1024).clamp(LEAST, MOST)
+}
+
 fn allowed_cores() -> &'static [usize] {
     static CORES: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
     CORES.get_or_init(|| {

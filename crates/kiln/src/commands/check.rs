@@ -1,70 +1,80 @@
 //! `kiln check`: what a manifest means here, without running anything.
 
-use std::sync::Arc;
-use std::time::Instant;
+mod compiled;
 
+use kiln_core::architecture::Architecture;
 use kiln_core::manifest::Language;
 use kiln_core::protocol::DeviceInfo;
-use kiln_core::space::{Config, RuleKind};
+use kiln_core::space::RuleKind;
 use kiln_core::trial::Assignment;
-use rand::SeedableRng;
 use serde_json::{Value, json};
 
-use crate::cache::Cache;
 use crate::cli::CheckArgs;
-use crate::engine::compile_pool::CompilePool;
+use crate::engine::broken;
 use crate::engine::worker::{Worker, WorkerKind};
-use crate::engine::{broken, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::project::{self, ManifestFile};
 use crate::report::terminal::{config_text, group_digits};
-use crate::task::Task;
-use crate::{architecture, gates, printer, settings};
+use crate::task::{Task, risky_names};
+use crate::{gates, printer};
+use compiled::Compilation;
 
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let file = project::read(&project::locate(args.path.as_deref())?)?;
-    if file.manifest.kernel.language == Language::Cuda {
-        return check_cuda(args, &file);
+    let is_cuda = file.manifest.kernel.language == Language::Cuda;
+    let device = match is_cuda {
+        true => nominal_device(&args.arch)?,
+        false => Worker::spawn(&WorkerKind::Cpu)
+            .map_err(|end| broken(&end))?
+            .device
+            .clone(),
+    };
+    if is_cuda && !args.compile {
+        return check_space(args, &file, &device);
     }
-    let device = Worker::spawn(WorkerKind::Run)
-        .map_err(|end| broken(&end))?
-        .device
-        .clone();
-    let task = Task::new(file, device)?;
+    let architecture = is_cuda.then_some(args.arch.as_str());
+    let task = Task::new(file, device, architecture)?;
     let mut report = SpaceReport::of(&task.file, &task.space, task.cautions(), &task.device.name);
     if args.compile {
-        report.compiled = Some(compile(args, &task)?);
+        report.compiled = Some(compiled::compile(args, &task)?);
     }
     report.print(args);
     Ok(report.exit())
 }
 
 /// Without a device an architecture's name stands for its limits.
-fn check_cuda(args: &CheckArgs, file: &ManifestFile) -> Result<Exit, Failure> {
-    if !architecture::known().contains(&args.arch.as_str()) {
+fn nominal_device(architecture: &str) -> Result<DeviceInfo, Failure> {
+    if Architecture::parse(architecture).is_none() {
+        let known = Architecture::known().join(", ");
         return Err(
-            Failure::usage(format!("unknown architecture `{}`", args.arch))
-                .hint(format!("known: {}", architecture::known().join(", "))),
+            Failure::usage(format!("unknown architecture `{architecture}`"))
+                .hint(format!("known: {known}")),
         );
     }
-    if args.compile {
-        return Err(Failure::machine(
-            "this kiln cannot compile CUDA kernels yet",
-        ));
-    }
-    let device = DeviceInfo {
+    Ok(DeviceInfo {
         kind: "cuda".into(),
-        name: args.arch.clone(),
+        name: architecture.to_string(),
         cores: 0,
         memory_bytes: u64::MAX,
         environment: Vec::new(),
-    };
-    file.resolve(&file.manifest.kernel.source)?;
-    let (space, warnings) = gates::build_space(file, &device)?;
-    let cautions = warnings
-        .iter()
-        .map(|(gate, count)| format!("{count} configs break gate `{gate}`, which is set to warn"))
-        .collect();
+        cuda: None,
+    })
+}
+
+/// What can be said about a CUDA manifest without any compiler.
+fn check_space(
+    args: &CheckArgs,
+    file: &ManifestFile,
+    device: &DeviceInfo,
+) -> Result<Exit, Failure> {
+    file.resolve_all()?;
+    let (space, warnings) = gates::build_space(file, device, &args.arch)?;
+    let mut cautions = risky_names(&file.manifest);
+    cautions.extend(
+        warnings.iter().map(|(gate, count)| {
+            format!("{count} configs break gate `{gate}`, which is set to warn")
+        }),
+    );
     let report = SpaceReport::of(file, &space, cautions, &args.arch);
     report.print(args);
     Ok(report.exit())
@@ -86,16 +96,6 @@ struct SpaceReport {
     removed: Vec<Removed>,
     warnings: Vec<String>,
     compiled: Option<Compilation>,
-}
-
-struct Compilation {
-    asked: usize,
-    compiled: usize,
-    cached: usize,
-    failed: Vec<(Assignment, String)>,
-    wall_s: f64,
-    compiler_s: f64,
-    jobs: usize,
 }
 
 impl SpaceReport {
@@ -140,22 +140,27 @@ impl SpaceReport {
     fn exit(&self) -> Exit {
         let nothing_left = self.valid == Some(0);
         let nothing_compiles = self.compiled.as_ref().is_some_and(|c| !c.failed.is_empty());
-        if nothing_left || nothing_compiles {
+        if nothing_left || nothing_compiles || self.all_gated() {
             Exit::No
         } else {
             Exit::Success
         }
     }
 
+    fn all_gated(&self) -> bool {
+        self.compiled.as_ref().is_some_and(Compilation::all_gated)
+    }
+
     fn print(&self, args: &CheckArgs) {
         if args.json {
             printer::data(&format!("{:#}", self.json()));
         } else {
-            printer::data(&self.text(args.explain));
+            printer::data(&self.text(args));
         }
     }
 
-    fn text(&self, explain: bool) -> String {
+    fn text(&self, args: &CheckArgs) -> String {
+        let explain = args.explain;
         let mut lines = vec![format!(
             "{}: {} tunables, {} combinations, {} on {}",
             self.kernel,
@@ -179,23 +184,23 @@ impl SpaceReport {
                 "{count:>12} rejected by {}: {}",
                 removed.rule, removed.text
             ));
-            if let (true, Some(example)) = (explain, &removed.example) {
+            let example = removed.example.as_ref().filter(|e| !e.is_empty());
+            if let (true, Some(example)) = (explain, example) {
                 lines.push(format!("{:>12} e.g. {}", "", config_text(example)));
             }
         }
         for warning in &self.warnings {
             lines.push(format!("warning: {warning}"));
         }
-        if let Some(c) = &self.compiled {
-            lines.push(format!(
-                "compiled {} of {} ({} from the cache) in {:.1} s with {} compilers; {:.1} s of compiling",
-                c.compiled, c.asked, c.cached, c.wall_s, c.jobs, c.compiler_s
-            ));
-            for (config, why) in c.failed.iter().take(5) {
-                lines.push(format!("  {}: {why}", config_text(config)));
-            }
+        if let Some(compiled) = &self.compiled {
+            lines.extend(compiled.lines(args.list));
         }
-        if self.valid == Some(0) {
+        if self.all_gated() {
+            lines.push(match args.limit {
+                None => "nothing is left to try: loosen a gate or add values".into(),
+                Some(_) => "nothing is left to try of what was compiled: loosen a gate, add values or raise --limit".into(),
+            });
+        } else if self.valid == Some(0) {
             lines.push("nothing is left to try: loosen a constraint or add values".into());
         } else if !explain && self.removed.iter().any(|r| r.count > 0) {
             lines.push("(`--explain` shows one example of each rejection)".into());
@@ -214,15 +219,7 @@ impl SpaceReport {
                 })
             })
             .collect();
-        let compiled = self.compiled.as_ref().map(|c| {
-            json!({
-                "asked": c.asked, "compiled": c.compiled, "cached": c.cached, "wall_s": c.wall_s,
-                "compiler_s": c.compiler_s, "jobs": c.jobs,
-                "failed": c.failed.iter().map(|(config, why)| json!({
-                    "config": config_object(config), "error": why,
-                })).collect::<Vec<_>>(),
-            })
-        });
+        let compiled = self.compiled.as_ref().map(Compilation::json);
         json!({
             "schema_version": 1, "kernel": self.kernel, "device": self.device,
             "cartesian": self.cartesian as f64, "valid": self.valid.map(|v| v as f64),
@@ -237,76 +234,4 @@ fn config_object(config: &Assignment) -> Value {
         .map(|(name, value)| (name.clone(), json!(value)))
         .collect::<serde_json::Map<_, _>>()
         .into()
-}
-
-fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Failure> {
-    interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
-    let configs = configs_to_compile(args, task)?;
-    let jobs = args
-        .jobs
-        .map_or_else(settings::compile_jobs, |n| n as usize);
-    let cache = Arc::new(Cache::open()?);
-    let pool = CompilePool::new(cache, jobs);
-    compile_companions(task, &pool)?;
-    let assignments: Vec<Assignment> = configs.iter().map(|c| task.space.assignment(c)).collect();
-    let builds: Vec<_> = assignments
-        .iter()
-        .map(|a| task.candidate_build(a))
-        .collect();
-    let started = Instant::now();
-    let results = pool.build_all(&builds)?;
-    if interrupt::asked() {
-        return Err(interrupted());
-    }
-    let mut found = Compilation {
-        asked: builds.len(),
-        compiled: 0,
-        cached: 0,
-        failed: Vec::new(),
-        wall_s: started.elapsed().as_secs_f64(),
-        compiler_s: 0.0,
-        jobs,
-    };
-    for (assignment, result) in assignments.into_iter().zip(results) {
-        match result {
-            Ok(built) => {
-                found.compiled += 1;
-                found.cached += usize::from(built.cached);
-                if !built.cached {
-                    found.compiler_s += built.artifact.compile_ms / 1e3;
-                }
-            }
-            Err(outcome) => found.failed.push((assignment, outcome.to_string())),
-        }
-    }
-    Ok(found)
-}
-
-/// Reference and baseline too: a manifest is not sound without them.
-fn compile_companions(task: &Task, pool: &CompilePool) -> Result<(), Failure> {
-    let mut companions = vec![];
-    companions.extend(task.reference_build().map(|build| ("reference", build)));
-    if task.manifest().baseline.is_some() {
-        companions.push(("baseline", task.baseline_build()?.0));
-    }
-    for (name, build) in companions {
-        if let Err(outcome) = pool.build_one(&build)? {
-            if interrupt::asked() {
-                return Err(interrupted());
-            }
-            return Err(Failure::usage(format!("the {name} {outcome}")));
-        }
-    }
-    Ok(())
-}
-
-fn configs_to_compile(args: &CheckArgs, task: &Task) -> Result<Vec<Config>, Failure> {
-    let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
-    match (args.limit, task.space.count()) {
-        (Some(limit), Some(count)) if u128::from(limit) >= count => Ok(task.space.iter().collect()),
-        (Some(limit), _) => Ok(task.space.latin_hypercube(limit as usize, &mut rng)),
-        (None, Some(_)) => Ok(task.space.iter().collect()),
-        (None, None) => Err(Failure::usage("the space is too large to compile whole")
-            .hint("`--limit 1000` compiles a spread of it")),
-    }
 }

@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use kiln_core::recording::Recording;
+use kiln_core::study::Study;
 use serde_json::json;
 
 use crate::cli::{StudiesArgs, StudiesVerb};
 use crate::exit::{Exit, Failure};
 use crate::printer;
 use crate::project;
+use crate::recording::{self, Existing};
 use crate::report;
-use crate::store::{SqliteStore, Store};
+use crate::store::{SqliteStore, Store, StudySummary};
 
 pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
     match &args.verb {
@@ -19,6 +22,18 @@ pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
             trials,
             project,
         } => show(&project.project, *id, *trials, project.json),
+        StudiesVerb::Record {
+            id,
+            to,
+            force,
+            project,
+        } => {
+            let existing = match force {
+                true => Existing::Replace,
+                false => Existing::Keep,
+            };
+            record(&project.project, *id, to, existing, project.json)
+        }
     }
 }
 
@@ -43,6 +58,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
                     "study": s.id, "kernel": s.header.kernel, "shape": s.header.shape,
                     "manifest": s.header.manifest, "trials": s.trials, "finished": s.finished,
                     "created_unix_ms": s.header.created_unix_ms, "device": s.header.device.name,
+                    "replayed_from": s.header.replayed_from,
                     "verdict": s.winner.as_ref().map(|c| c.verdict),
                     "speedup": s.winner.as_ref().map(|c| c.speedup),
                 })
@@ -60,7 +76,8 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit, Failure> {
+/// The study of that number, or the latest.
+fn find(folder: &Path, id: Option<u64>) -> Result<(SqliteStore, Study), Failure> {
     let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
     let store = open(folder)?.ok_or_else(none)?;
     let id = match id {
@@ -68,6 +85,36 @@ fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit
         None => store.studies()?.last().map(|s| s.id).ok_or_else(none)?,
     };
     let study = store.study(id)?;
+    Ok((store, study))
+}
+
+/// The study to record where none is named: a replay is none, for nothing was measured in it.
+fn latest_measured(folder: &Path) -> Result<u64, Failure> {
+    let studies = match open(folder)? {
+        Some(store) => store.studies()?,
+        None => Vec::new(),
+    };
+    let measured = |s: &&StudySummary| s.header.replayed_from.is_none();
+    if let Some(study) = studies.iter().rev().find(measured) {
+        return Ok(study.id);
+    }
+    let replays: Vec<String> = studies.iter().map(|s| s.id.to_string()).collect();
+    Err(match replays.as_slice() {
+        [] => Failure::usage("no studies here yet").hint("`kiln tune` makes one"),
+        [one] => Failure::usage(format!(
+            "nothing was measured here: study {one} is a replay"
+        ))
+        .hint("`kiln tune` without --replay measures"),
+        all => Failure::usage(format!(
+            "nothing was measured here: studies {} are replays",
+            all.join(", ")
+        ))
+        .hint("`kiln tune` without --replay measures"),
+    })
+}
+
+fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit, Failure> {
+    let (store, study) = find(folder, id)?;
     let place = store.path().display().to_string();
     if json {
         let mut document = report::json::document(&study, &place);
@@ -80,6 +127,46 @@ fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit
         if trials {
             printer::data(&report::terminal::trial_list(&study));
         }
+    }
+    Ok(Exit::Success)
+}
+
+fn record(
+    folder: &Path,
+    id: Option<u64>,
+    to: &Path,
+    existing: Existing,
+    json: bool,
+) -> Result<Exit, Failure> {
+    recording::check_name(to)?;
+    let id = match id {
+        Some(id) => id,
+        None => latest_measured(folder)?,
+    };
+    let (_, study) = find(folder, Some(id))?;
+    let recording = Recording::of(&study)
+        .map_err(|e| Failure::usage(format!("study {} cannot be recorded: {e}", study.id)))?;
+    let bytes = recording::write(&recording, to, existing)?;
+    if !study.finished {
+        printer::talk(&format!(
+            "warning: study {} is not finished; what it has so far is recorded",
+            study.id
+        ));
+    }
+    let to = to.display().to_string();
+    if json {
+        let document = json!({
+            "schema_version": 1, "study": study.id, "file": to, "bytes": bytes,
+            "trials": study.trials.len(), "finished": study.finished,
+        });
+        printer::data(&format!("{document:#}"));
+    } else {
+        printer::talk(&format!(
+            "recorded study {} with {} trials in {to} ({}); `kiln tune --replay {to}` repeats it",
+            study.id,
+            study.trials.len(),
+            report::terminal::human_bytes(bytes)
+        ));
     }
     Ok(Exit::Success)
 }

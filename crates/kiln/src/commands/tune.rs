@@ -5,55 +5,112 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kiln_core::manifest::Language;
+use kiln_core::protocol::DeviceInfo;
+use kiln_core::recording::Recording;
 use kiln_core::search;
+use kiln_core::trial::Outcome;
 
 use crate::cache::Cache;
 use crate::cli::TuneArgs;
+use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
-use crate::engine::tune::{self, Options};
+use crate::engine::replay::ReplayBench;
+use crate::engine::tune::{self, Options, Recorded};
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
 use crate::exit::{Exit, Failure};
+use crate::nvml;
 use crate::printer;
 use crate::project;
+use crate::recording;
 use crate::report::{self, Progress};
 use crate::settings;
 use crate::store::SqliteStore;
 use crate::task::Task;
 
 pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
+    match &args.replay {
+        Some(recording) => replay(args, recording),
+        None => measure(args),
+    }
+}
+
+fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     let path = project::locate(args.path.as_deref())?;
     let file = project::read(&path)?;
-    if file.manifest.kernel.language == Language::Cuda {
-        return Err(Failure::machine(
-            "this kiln cannot run CUDA kernels yet: it has no CUDA backend",
-        )
-        .hint("`kiln check` reads the manifest, counts its space and applies the gates"));
+    let kind = match file.manifest.kernel.language {
+        Language::C => WorkerKind::Cpu,
+        Language::Cuda => WorkerKind::Cuda { support: None },
+    };
+    // Kept for a while: an idle process on the GPU makes starting the next one quicker.
+    let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
+    let mut task = Task::new(file, scout.device.clone(), None)?;
+    let options = options(args, &task);
+    let (mut store, _project) = open(args, &task, &options)?;
+    let _machine = wait_for_machine(&task.device, args.no_wait)?;
+    let cache = Arc::new(Cache::open()?);
+    let pool = CompilePool::new(cache, options.jobs);
+    prepare_support(&mut task, &pool)?;
+    note_neighbours(&mut task);
+    let progress = Progress::new(&task, &options, args.events);
+    tune::something_is_left(&task)?;
+    let bench = LiveBench::new(&task, &pool).inspect(|_| drop(scout));
+    study(args, &task, &options, bench, &mut store, progress)
+}
+
+/// Neither a device nor a compiler is asked for anything, so the machine stays free for others.
+fn replay(args: &TuneArgs, recording: &Path) -> Result<Exit, Failure> {
+    let recorded = recording::read(recording)?;
+    let file = match &args.path {
+        Some(path) => project::read(&project::locate(Some(path))?)?,
+        None => project::from_recording(&recorded)?,
+    };
+    let task = Task::for_replay(file, &recorded)?;
+    let mut options = options(args, &task);
+    options.recorded = Some(Recorded {
+        seed: recorded.recording.seed,
+        batch: recorded.recording.batch,
+    });
+    if args.path.is_none() {
+        repeat(args, &recorded.recording, &mut options);
     }
-    let device = Worker::spawn(WorkerKind::Run)
-        .map_err(|end| broken(&end))?
-        .device
-        .clone();
-    let task = Task::new(file, device)?;
+    let (mut store, _project) = open(args, &task, &options)?;
+    let progress = Progress::new(&task, &options, args.events);
+    let bench = ReplayBench::new(&task, &recorded.recording);
+    study(args, &task, &options, Ok(bench), &mut store, progress)
+}
+
+/// The store of the project, and its turn: two homes may share a project, and one study has one
+/// writer.
+fn open(args: &TuneArgs, task: &Task, options: &Options) -> Result<(SqliteStore, File), Failure> {
     // Only now: until here Ctrl-C just ends the program, also in the middle of a large space.
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
-    let mut store = SqliteStore::open(&task.file.root)?;
-    let options = options(args, &task);
+    let store = SqliteStore::open(&task.file.root)?;
     // A misspelt strategy should not cost the user a measured baseline.
     search::strategy(&options.strategy, Arc::clone(&task.space), 0, 1)
         .map_err(|e| Failure::usage(e.to_string()).hint(e.hint))?;
-    // The project's turn first: two homes may share a project, and one study has one writer.
-    let _project = wait_for_turn(
-        &task.file.root.join(".kiln").join("tune.lock"),
-        args.no_wait,
-    )?;
-    let _machine = wait_for_turn(&settings::home()?.join("cpu.lock"), args.no_wait)?;
-    let cache = Arc::new(Cache::open()?);
-    let pool = CompilePool::new(cache, options.jobs);
-    let mut progress = Progress::new(&task, &options, args.events);
-    let result = tune::tune(&task, &options, &pool, &mut store, &mut progress);
+    let lock = task.file.root.join(".kiln").join("tune.lock");
+    Ok((store, wait_for_turn(&lock, args.no_wait)?))
+}
+
+fn study<B: Bench>(
+    args: &TuneArgs,
+    task: &Task,
+    options: &Options,
+    bench: Result<B, Failure>,
+    store: &mut SqliteStore,
+    mut progress: Progress,
+) -> Result<Exit, Failure> {
+    let started = std::time::Instant::now();
+    let result = bench.and_then(|mut bench| {
+        let study = tune::tune(task, options, &mut bench, store, &mut progress)?;
+        Ok((study, bench.timings()))
+    });
     progress.close();
-    let study = result.map_err(|failure| explain_interruption(failure, args.path.as_deref()))?;
+    let (study, timings) = result.map_err(|failure| explain_interruption(failure, args))?;
+    if args.timings {
+        printer::talk(&report::timings(&timings, started.elapsed()));
+    }
     let place = store.path().display().to_string();
     if args.json {
         printer::data(&format!("{:#}", report::json::document(&study, &place)));
@@ -61,6 +118,42 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         printer::data(&report::terminal::summary(&study, &place));
     }
     Ok(report::exit_code(&study))
+}
+
+/// Whoever else is on the GPU goes into the study's record, and the report says so.
+fn note_neighbours(task: &mut Task) {
+    let Some(gpu) = &task.device.cuda else {
+        return;
+    };
+    let pids: Vec<String> = nvml::neighbours(&gpu.uuid)
+        .iter()
+        .map(u32::to_string)
+        .collect();
+    if !pids.is_empty() {
+        let found = ("other_processes".to_string(), pids.join(", "));
+        task.device.environment.push(found);
+    }
+}
+
+/// kiln's own kernels for the GPU at hand, from the cache after the first time.
+pub fn prepare_support(task: &mut Task, pool: &CompilePool) -> Result<(), Failure> {
+    if !task.is_cuda() {
+        return Ok(());
+    }
+    match pool.build_one(&task.support_build())? {
+        Ok(built) => {
+            task.support = Some(built.artifact.image.display().to_string());
+            Ok(())
+        }
+        Err(_) if interrupt::asked() => Err(crate::engine::interrupted()),
+        Err(Outcome::NotCompiled(failure)) => Err(Failure::machine(format!(
+            "the CUDA compiler does not take kiln's own kernels: {}\n{}",
+            failure.first_error,
+            failure.log.trim_end()
+        ))
+        .hint("`kiln toolchain` shows which compiler is used")),
+        Err(outcome) => Err(Failure::machine(format!("kiln's own kernels: {outcome}"))),
+    }
 }
 
 fn options(args: &TuneArgs, task: &Task) -> Options {
@@ -77,7 +170,29 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
             .jobs
             .map_or_else(settings::compile_jobs, |n| n as usize),
         fresh: args.fresh,
+        recorded: None,
     }
+}
+
+/// A recording by itself is repeated as it was made, whatever was typed then: with its strategy
+/// and seed, and to its end.
+fn repeat(args: &TuneArgs, recording: &Recording, options: &mut Options) {
+    options.seed = args.seed;
+    if args.strategy.is_none() {
+        options.strategy.clone_from(&recording.strategy);
+    }
+    if args.trials.is_none() {
+        options.trials = options.trials.max(recording.trials.len() as u64);
+    }
+}
+
+/// The right to measure on a device, for as long as the file stays open.
+pub fn wait_for_machine(device: &DeviceInfo, no_wait: bool) -> Result<File, Failure> {
+    let lock = match &device.cuda {
+        Some(gpu) => format!("{}.lock", gpu.uuid),
+        None => "cpu.lock".into(),
+    };
+    wait_for_turn(&settings::home()?.join(lock), no_wait)
 }
 
 /// Two kilns timing on the same cores would both measure nonsense, so they take turns. The lock
@@ -111,14 +226,17 @@ fn wait_for_turn(path: &Path, no_wait: bool) -> Result<File, Failure> {
     }
 }
 
-fn explain_interruption(failure: Failure, path: Option<&Path>) -> Failure {
+fn explain_interruption(failure: Failure, args: &TuneArgs) -> Failure {
     if failure.exit != Exit::Interrupted {
         return failure;
     }
-    let again = match path {
-        Some(path) => format!("kiln tune {}", path.display()),
-        None => "kiln tune".into(),
-    };
+    let mut again = "kiln tune".to_string();
+    if let Some(path) = &args.path {
+        again.push_str(&format!(" {}", path.display()));
+    }
+    if let Some(recording) = &args.replay {
+        again.push_str(&format!(" --replay {}", recording.display()));
+    }
     Failure::new(
         Exit::Interrupted,
         "interrupted; every finished trial is kept",

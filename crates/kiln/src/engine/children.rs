@@ -4,11 +4,15 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid, waitpid};
 use nix::unistd::Pid;
+
+/// Set when the program is about to end: what would be spawned now would be left behind.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 static KNOWN: LazyLock<Mutex<HashSet<i32>>> = LazyLock::new(Mutex::default);
 
@@ -16,11 +20,19 @@ fn known() -> MutexGuard<'static, HashSet<i32>> {
     KNOWN.lock().expect("no holder panics")
 }
 
+/// Whether a process was started here and has not been seen to end.
+pub fn is_ours(pid: u32) -> bool {
+    known().contains(&(pid as i32))
+}
+
 /// Spawns a worker, which begins by opening a session of its own.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     adopt_orphans();
     // The lock is held across the spawn: a sweep must not mistake the new child for a stray.
     let mut registered = known();
+    if CLOSED.load(Ordering::SeqCst) {
+        return Err(io::Error::other("kiln is ending"));
+    }
     let child = command.spawn()?;
     registered.insert(child.id() as i32);
     Ok(child)
@@ -36,6 +48,17 @@ pub fn kill_family(child: &mut Child) -> Option<std::process::ExitStatus> {
     known().remove(&pid);
     sweep_strays();
     status
+}
+
+/// Kills every child that is still registered and lets no more be started, for a program that ends
+/// without waiting for threads that wait for children.
+pub fn kill_all() {
+    let registered = known();
+    CLOSED.store(true, Ordering::SeqCst);
+    for pid in registered.iter() {
+        let _ = killpg(Pid::from_raw(*pid), Signal::SIGKILL);
+        let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+    }
 }
 
 /// Stops the child's whole group and waits until the child has stopped (or died).

@@ -1,18 +1,22 @@
 //! Compiles candidates side by side, each in a worker process with a deadline, through the cache.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use kiln_core::protocol::{CompileJob, Request, Response};
+use kiln_core::protocol::{CompileJob, Request, Response, Tool};
 use kiln_core::trial::{CompileFailure, Crash, CrashCause, Outcome, Phase};
 
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use crate::cache::{Artifact, Cache, Recipe};
 use crate::exit::Failure;
+use crate::task::{ENTRY_SYMBOL, Program, Source};
 
 /// A unit to compile and the key it is cached under.
 #[derive(Clone, Debug)]
@@ -20,6 +24,8 @@ pub struct Build {
     pub recipe: Recipe,
     pub job: CompileJob,
     pub deadline: Duration,
+    /// Who runs the image.
+    pub worker: WorkerKind,
 }
 
 #[derive(Clone, Debug)]
@@ -28,62 +34,118 @@ pub struct Built {
     pub cached: bool,
 }
 
+impl Built {
+    /// What a worker needs to run it.
+    pub fn program(&self, build: &Build) -> Program {
+        let compiled = &self.artifact.compiled;
+        let asked_for = match &build.job.tool {
+            Tool::Cc { .. } => ENTRY_SYMBOL,
+            Tool::Nvrtc { entry, .. } | Tool::Nvcc { entry, .. } => entry,
+        };
+        Program {
+            worker: build.worker.clone(),
+            image: self.artifact.image.display().to_string(),
+            symbol: compiled
+                .symbol
+                .clone()
+                .unwrap_or_else(|| asked_for.to_string()),
+        }
+    }
+}
+
 /// `Ok(Err(outcome))` is a candidate that does not compile; `Err` means kiln cannot go on.
 pub type BuildResult = Result<Result<Built, Outcome>, String>;
 
 pub struct CompilePool {
-    jobs: Option<Sender<(usize, Build)>>,
-    results: Receiver<(usize, BuildResult)>,
+    jobs: Option<Sender<(u64, Build)>>,
+    results: Receiver<(u64, BuildResult)>,
+    /// Results nobody has waited for yet.
+    arrived: RefCell<HashMap<u64, BuildResult>>,
+    next: Cell<u64>,
+    /// Builds with lower numbers are not worth starting any more.
+    cancelled: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl CompilePool {
     pub fn new(cache: Arc<Cache>, size: usize) -> CompilePool {
-        let (jobs, queue) = channel::<(usize, Build)>();
+        let (jobs, queue) = channel::<(u64, Build)>();
         let (sender, results) = channel();
         let queue = Arc::new(Mutex::new(queue));
+        let cancelled = Arc::new(AtomicU64::new(0));
         let threads = (0..size.max(1))
             .map(|_| {
                 let (queue, sender, cache) =
                     (Arc::clone(&queue), sender.clone(), Arc::clone(&cache));
-                thread::spawn(move || serve(&queue, &sender, &cache))
+                let cancelled = Arc::clone(&cancelled);
+                thread::spawn(move || serve(&queue, &sender, &cache, &cancelled))
             })
             .collect();
         CompilePool {
             jobs: Some(jobs),
             results,
+            arrived: RefCell::default(),
+            next: Cell::new(0),
+            cancelled,
             threads,
         }
     }
 
-    /// Starts all builds; `collect` waits for them.
-    pub fn submit(&self, builds: &[Build]) {
+    /// Starts all builds and returns their numbers, for `wait`.
+    pub fn submit(&self, builds: &[Build]) -> Range<u64> {
         let jobs = self.jobs.as_ref().expect("the pool is open until dropped");
-        for (index, build) in builds.iter().enumerate() {
-            jobs.send((index, build.clone()))
+        let first = self.next.get();
+        self.next.set(first + builds.len() as u64);
+        for (number, build) in (first..).zip(builds) {
+            jobs.send((number, build.clone()))
                 .expect("pool threads outlive the pool");
+        }
+        first..self.next.get()
+    }
+
+    /// The result of a submitted build; to be asked for once.
+    pub fn wait(&self, number: u64) -> Result<Result<Built, Outcome>, Failure> {
+        loop {
+            let arrived = self.arrived.borrow_mut().remove(&number);
+            if let Some(result) = arrived {
+                return result.map_err(Failure::machine);
+            }
+            self.receive();
         }
     }
 
-    /// Results of the last `submit`, in its order.
-    pub fn collect(&self, count: usize) -> Result<Vec<Result<Built, Outcome>>, Failure> {
-        let mut done = HashMap::new();
-        while done.len() < count {
-            let (index, result) = self.results.recv().expect("pool threads outlive the pool");
-            done.insert(index, result);
+    pub fn wait_for_all(&self, numbers: Range<u64>) {
+        let missing = || {
+            let arrived = self.arrived.borrow();
+            numbers.clone().any(|number| !arrived.contains_key(&number))
+        };
+        while missing() {
+            self.receive();
         }
-        (0..count)
-            .map(|index| {
-                done.remove(&index)
-                    .expect("every index was received")
-                    .map_err(Failure::machine)
-            })
-            .collect()
+    }
+
+    fn receive(&self) {
+        let (number, result) = self.results.recv().expect("pool threads outlive the pool");
+        self.arrived.borrow_mut().insert(number, result);
+    }
+
+    /// Drops every build that has not been started.
+    pub fn cancel(&self) {
+        self.cancelled.store(self.next.get(), Ordering::Relaxed);
     }
 
     pub fn build_all(&self, builds: &[Build]) -> Result<Vec<Result<Built, Outcome>>, Failure> {
-        self.submit(builds);
-        self.collect(builds.len())
+        self.submit(builds)
+            .map(|number| self.wait(number))
+            .collect()
+    }
+
+    /// Compiles what has to be compiled.
+    pub fn program(&self, source: &Source) -> Result<Result<Program, Outcome>, Failure> {
+        match source {
+            Source::Ready(program) => Ok(Ok(program.clone())),
+            Source::Build(build) => Ok(self.build_one(build)?.map(|built| built.program(build))),
+        }
     }
 
     pub fn build_one(&self, build: &Build) -> Result<Result<Built, Outcome>, Failure> {
@@ -103,17 +165,22 @@ impl Drop for CompilePool {
 }
 
 fn serve(
-    queue: &Mutex<Receiver<(usize, Build)>>,
-    results: &Sender<(usize, BuildResult)>,
+    queue: &Mutex<Receiver<(u64, Build)>>,
+    results: &Sender<(u64, BuildResult)>,
     cache: &Cache,
+    cancelled: &AtomicU64,
 ) {
     // Started when first needed: a warm cache starts no compiler at all.
     let mut worker = None;
     loop {
         let next = queue.lock().expect("no holder panics").recv();
-        let Ok((index, build)) = next else {
+        let Ok((number, build)) = next else {
             return;
         };
+        if number < cancelled.load(Ordering::Relaxed) {
+            let _ = results.send((number, Ok(Err(not_reached()))));
+            continue;
+        }
         let result = match cache.look_up(&build.recipe) {
             Some(artifact) => Ok(Ok(Built {
                 artifact,
@@ -121,7 +188,7 @@ fn serve(
             })),
             None => compile_forgivingly(&mut worker, &build, cache),
         };
-        if results.send((index, result)).is_err() {
+        if results.send((number, result)).is_err() {
             return;
         }
     }
@@ -163,22 +230,16 @@ fn compile_staged(
 ) -> BuildResult {
     let mut alive = match worker.take() {
         Some(alive) => alive,
-        None => match Worker::spawn(WorkerKind::Compile) {
+        None => match Worker::spawn(&WorkerKind::Compile) {
             Ok(fresh) => fresh,
             Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
-            Err(end) => return Err(format!("cannot start a compile worker: {end:?}")),
+            Err(end) => return Err(format!("cannot start a compile worker: {end}")),
         },
     };
     match alive.request(&Request::Compile(job), build.deadline) {
         Ok((Response::Compiled(compiled), _)) => {
             *worker = Some(alive);
-            let published = cache.publish(
-                &build.recipe,
-                staged,
-                &compiled.dependencies,
-                &compiled.log,
-                compiled.compile_ms,
-            );
+            let published = cache.publish(&build.recipe, staged, &compiled);
             match published {
                 Ok(artifact) => Ok(Ok(Built {
                     artifact,
@@ -194,14 +255,14 @@ fn compile_staged(
             }
             Ok(Err(Outcome::NotCompiled(failure)))
         }
-        Ok((other, _)) => Err(format!("a compile worker answered {other:?}")),
+        Ok((other, _)) => Err(WorkerEnd::misplaced(&other, "to compile").to_string()),
         Err(WorkerEnd::TimedOut(after)) => Ok(Err(Outcome::TimedOut {
             phase: Phase::Compile,
             after_ms: after.as_millis() as u64,
         })),
         Err(WorkerEnd::Signal(signal)) => Ok(Err(died(signal, alive.output_tail()))),
         Err(WorkerEnd::Interrupted) => Ok(Err(not_reached())),
-        Err(end) => Err(format!("a compile worker failed: {end:?}")),
+        Err(end) => Err(format!("a compile worker failed: {end}")),
     }
 }
 

@@ -1,22 +1,26 @@
-//! One candidate in a fresh process: load, check on every shape, time, check what was timed.
+//! One candidate in a worker: load, check on every shape, time, check what was timed.
 
 use std::time::Duration;
 
 use kiln_core::input;
 use kiln_core::manifest::{Role, Shape};
 use kiln_core::numerics::Expected;
-use kiln_core::protocol::{Cores, Problem, Refusal, Request, Response};
+use kiln_core::protocol::{Problem, Refusal, Request, Response};
+use kiln_core::stats;
 use kiln_core::trial::{
     Assignment, Crash, CrashCause, Fault, GuardHit, Measurement, Mismatch, Outcome, Phase,
 };
 
+use super::crew::Crew;
 use super::oracle::Oracle;
-use super::sampling;
-use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
+use super::sampling::{self, Style};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd};
 use super::{Stream, broken, run_deadline};
-use crate::cache::Artifact;
 use crate::exit::Failure;
-use crate::task::{ENTRY_SYMBOL, Precision, Task};
+use crate::task::{Part, Program, Task};
+
+/// A sound worker forgets an image at once.
+const UNLOAD_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Where the inputs of one trial come from.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +30,23 @@ pub struct Seeds {
     /// process of its own, and the reference runs once for all of them.
     pub batch: u64,
     pub trial: u64,
+    /// Time on the inputs the target was checked on.
+    pub timed_inputs_are_checked: bool,
 }
 
 impl Seeds {
     pub fn inputs(&self, stream: Stream, shape: usize) -> u64 {
         input::mix(&[self.secret, stream as u64, self.batch, shape as u64])
+    }
+
+    /// Inputs of the timed launches. On a GPU they are the target's from the check: a timed output
+    /// then only has to be, bit for bit, the one that was found right.
+    fn timed_inputs(&self, task: &Task) -> u64 {
+        let target = task.checked_shapes().len() - 1;
+        match self.timed_inputs_are_checked {
+            true => self.inputs(Stream::Check, target),
+            false => self.inputs(Stream::Sample, 0),
+        }
     }
 
     pub fn poison(&self, step: u64) -> u64 {
@@ -44,9 +60,26 @@ impl Seeds {
     }
 }
 
+/// One program and how it is run: a candidate or the baseline.
+#[derive(Clone, Debug)]
+pub struct Contender {
+    pub program: Program,
+    pub part: Part,
+    pub config: Assignment,
+    pub style: Style,
+}
+
+impl Contender {
+    pub fn problem(&self, task: &Task, shape: &Shape, seed: u64) -> Result<Problem, Failure> {
+        task.problem(self.part, shape, &self.config, seed)
+    }
+}
+
 pub struct Evaluated {
     pub outcome: Outcome,
     pub skipped_shapes: Vec<String>,
+    /// Time the device itself was at work, where it can tell.
+    pub on_device: Duration,
 }
 
 /// Computes the expected outputs a batch will need, so that timing does not wait for them.
@@ -54,63 +87,69 @@ pub fn foresee(task: &Task, oracle: &mut Oracle, seeds: Seeds) -> Result<(), Fai
     for (index, shape) in task.checked_shapes().into_iter().enumerate() {
         oracle.expected(task, shape, seeds.inputs(Stream::Check, index))?;
     }
-    oracle.expected(
-        task,
-        task.manifest().target(),
-        seeds.inputs(Stream::Sample, 0),
-    )?;
+    oracle.expected(task, task.manifest().target(), seeds.timed_inputs(task))?;
     Ok(())
 }
 
-/// Checks and times one image. `Err` only when kiln itself cannot go on.
+/// Checks and times one program. `Err` only when kiln itself cannot go on.
 pub fn evaluate(
     task: &Task,
     oracle: &mut Oracle,
-    image: &Artifact,
-    config: &Assignment,
-    cores: Cores,
+    crew: &mut Crew,
+    contender: &Contender,
     seeds: Seeds,
     best_ns: Option<f64>,
 ) -> Result<Evaluated, Failure> {
     let skipped_shapes = task
         .checked_shapes()
         .into_iter()
-        .filter(|shape| task.skips(shape, config).is_some())
+        .filter(|shape| task.skips(shape, &contender.config).is_some())
         .map(|shape| shape.name.clone())
         .collect();
     let mut forgiven = 0;
     loop {
+        let mut worker = crew.take().map_err(|end| broken(&end))?;
         let mut run = Run {
             task,
             oracle,
-            config,
+            crew,
+            contender,
             seeds,
-            cores,
-            phase: Phase::Load,
-            shape: None,
+            place: Place::default(),
         };
-        let mut worker = Worker::spawn(WorkerKind::Run).map_err(|end| broken(&end))?;
-        let outcome = match run.everything(&mut worker, image, best_ns) {
+        let result = run.everything(&mut worker, best_ns);
+        let place = run.place;
+        let outcome = match result {
             Ok(measurement) => Outcome::Measured(measurement),
-            Err(Stop::Kiln(failure)) => return Err(failure),
-            Err(Stop::Wrong(mismatch)) => Outcome::Wrong(mismatch),
             Err(Stop::Worker(WorkerEnd::Signal(9))) if forgiven < OUTSIDE_KILLS_FORGIVEN => {
                 forgiven += 1;
                 continue;
             }
-            Err(Stop::Worker(end)) => run.outcome_of(end, &worker)?,
+            Err(stop) => place.outcome_of(stop, task, &worker)?,
         };
+        // Only one that answers and vouches for itself may serve the next candidate.
+        let answers = matches!(outcome, Outcome::Measured(_) | Outcome::Wrong(_));
+        let mut on_device = Duration::ZERO;
+        if answers && crew.keeps_workers() {
+            let unloaded = worker.request(&Request::Unload, UNLOAD_DEADLINE);
+            if let Ok((Response::Unloaded { device_nanos }, _)) = unloaded {
+                on_device = Duration::from_nanos(device_nanos);
+                crew.give_back(worker);
+            }
+        }
         return Ok(Evaluated {
             outcome,
             skipped_shapes,
+            on_device,
         });
     }
 }
 
-enum Stop {
+/// Why a run did not end in a measurement.
+pub enum Stop {
     Kiln(Failure),
     Worker(WorkerEnd),
-    Wrong(Mismatch),
+    Wrong(Fault),
 }
 
 impl From<WorkerEnd> for Stop {
@@ -125,32 +164,78 @@ impl From<Failure> for Stop {
     }
 }
 
+/// The step a run is in, for reporting how it ended.
+pub struct Place {
+    pub phase: Phase,
+    pub shape: Option<String>,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place {
+            phase: Phase::Load,
+            shape: None,
+        }
+    }
+}
+
+impl Place {
+    pub fn outcome_of(self, stop: Stop, task: &Task, worker: &Worker) -> Result<Outcome, Failure> {
+        let wrong = |place: Place, fault| {
+            Outcome::Wrong(Mismatch {
+                shape: place.shape.unwrap_or_default(),
+                phase: place.phase,
+                fault,
+            })
+        };
+        let end = match stop {
+            Stop::Kiln(failure) => return Err(failure),
+            Stop::Wrong(fault) => return Ok(wrong(self, fault)),
+            Stop::Worker(end) => end,
+        };
+        let name = |argument| task.argument_name(argument);
+        Ok(match judge(end, &name) {
+            Judged::Crash(cause) => Outcome::Crashed(Crash {
+                phase: self.phase,
+                shape: self.shape,
+                cause,
+                output: worker.output_tail(),
+            }),
+            Judged::Fault(fault) => wrong(self, fault),
+            Judged::TimedOut(after) => Outcome::TimedOut {
+                phase: self.phase,
+                after_ms: after.as_millis() as u64,
+            },
+            Judged::Kiln(failure) => return Err(failure),
+        })
+    }
+}
+
 struct Run<'t> {
     task: &'t Task,
     oracle: &'t mut Oracle,
-    config: &'t Assignment,
+    crew: &'t mut Crew,
+    contender: &'t Contender,
     seeds: Seeds,
-    cores: Cores,
-    phase: Phase,
-    shape: Option<String>,
+    place: Place,
 }
 
 impl Run<'_> {
     fn everything(
         &mut self,
         worker: &mut Worker,
-        image: &Artifact,
         best_ns: Option<f64>,
     ) -> Result<Measurement, Stop> {
         let deadline = run_deadline(self.task);
-        load(worker, image, deadline)?;
+        load(worker, &self.contender.program, deadline)?;
         let mut error_ratio: f64 = 0.0;
         for (index, shape) in self.task.checked_shapes().into_iter().enumerate() {
-            if self.task.skips(shape, self.config).is_some() {
+            if self.task.skips(shape, &self.contender.config).is_some() {
                 continue;
             }
             error_ratio = error_ratio.max(self.check(worker, shape, index, deadline)?);
         }
+        self.crew.settle();
         let (measurement, ratio) = self.time(worker, best_ns, deadline)?;
         Ok(Measurement {
             error_ratio: error_ratio.max(ratio),
@@ -165,22 +250,21 @@ impl Run<'_> {
         index: usize,
         deadline: Duration,
     ) -> Result<f64, Stop> {
-        (self.phase, self.shape) = (Phase::Check, Some(shape.name.clone()));
+        self.place = Place {
+            phase: Phase::Check,
+            shape: Some(shape.name.clone()),
+        };
         let seed = self.seeds.inputs(Stream::Check, index);
         let expected = self.oracle.expected(self.task, shape, seed)?;
-        let problem = self
-            .task
-            .problem(shape, self.config, seed, Precision::Declared)?;
-        worker.request(&Request::Prepare(problem.clone()), deadline)?;
+        let problem = self.contender.problem(self.task, shape, seed)?;
+        worker.prepare(&problem, deadline)?;
         let poison = self.seeds.poison(index as u64);
-        let outputs = answer_outputs(worker.request(
-            &Request::Check {
-                cores: self.cores,
-                poison,
-            },
-            deadline,
-        )?)?;
-        compare(&problem, &expected, &outputs, poison).map_err(|fault| self.wrong(fault))
+        let check = Request::Check {
+            cores: self.contender.style.cores,
+            poison,
+        };
+        let outputs = answer_outputs(worker.request(&check, deadline)?)?;
+        compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)
     }
 
     fn time(
@@ -190,68 +274,58 @@ impl Run<'_> {
         deadline: Duration,
     ) -> Result<(Measurement, f64), Stop> {
         let shape = self.task.manifest().target();
-        (self.phase, self.shape) = (Phase::Sample, Some(shape.name.clone()));
-        let seed = self.seeds.inputs(Stream::Sample, 0);
+        self.place = Place {
+            phase: Phase::Sample,
+            shape: Some(shape.name.clone()),
+        };
+        let seed = self.seeds.timed_inputs(self.task);
         let expected = self.oracle.expected(self.task, shape, seed)?;
-        let problem = self
-            .task
-            .problem(shape, self.config, seed, Precision::Declared)?;
-        worker.request(&Request::Prepare(problem.clone()), deadline)?;
-        let measure = &self.task.manifest().measure;
-        let first_poison = self.seeds.poison(1 << 32);
+        let problem = self.contender.problem(self.task, shape, seed)?;
+        worker.prepare(&problem, deadline)?;
         let mut ratio: f64 = 0.0;
+        let mut same_will_do = self.seeds.timed_inputs_are_checked;
         let verify = |worker: &mut Worker, poison: u64| {
-            let outputs = answer_outputs(worker.request(&Request::Inspect, deadline)?)?;
-            let found = compare(&problem, &expected, &outputs, poison);
-            ratio = ratio.max(found.map_err(|fault| self.wrong(fault))?);
+            // Bit for bit what was found right before need not travel again.
+            let inspect = Request::Inspect { same_will_do };
+            if let Some(outputs) = inspected(worker.request(&inspect, deadline)?)? {
+                let found = compare(&problem, &expected, &outputs, poison);
+                ratio = ratio.max(found.map_err(Stop::Wrong)?);
+            }
+            same_will_do = true;
             Ok::<(), Stop>(())
         };
         let sampled = sampling::sample(
             worker,
-            self.cores,
-            measure,
+            self.contender.style,
+            &self.task.manifest().measure,
             best_ns,
-            first_poison,
+            self.seeds.poison(1 << 32),
             deadline,
             verify,
         )?;
+        if let Some(fault) = below_floor(self.task, &sampled.samples_ns) {
+            return Err(Stop::Wrong(fault));
+        }
         let measurement = Measurement {
             samples_ns: sampled.samples_ns,
             batch: sampled.batch,
             stop: sampled.stop,
             error_ratio: 0.0,
+            conditions: sampled.conditions,
         };
         Ok((measurement, ratio))
     }
+}
 
-    fn wrong(&self, fault: Fault) -> Stop {
-        Stop::Wrong(Mismatch {
-            shape: self.shape.clone().unwrap_or_default(),
-            phase: self.phase,
-            fault,
-        })
-    }
-
-    fn outcome_of(&self, end: WorkerEnd, worker: &Worker) -> Result<Outcome, Failure> {
-        let name = |argument| self.task.argument_name(argument);
-        match judge(end, &name) {
-            Judged::Crash(cause) => Ok(Outcome::Crashed(Crash {
-                phase: self.phase,
-                shape: self.shape.clone(),
-                cause,
-                output: worker.output_tail(),
-            })),
-            Judged::Fault(fault) => match self.wrong(fault) {
-                Stop::Wrong(mismatch) => Ok(Outcome::Wrong(mismatch)),
-                _ => unreachable!("wrong() makes a mismatch"),
-            },
-            Judged::TimedOut(after) => Ok(Outcome::TimedOut {
-                phase: self.phase,
-                after_ms: after.as_millis() as u64,
-            }),
-            Judged::Kiln(failure) => Err(failure),
-        }
-    }
+/// Nothing is faster than the device.
+pub fn below_floor(task: &Task, samples_ns: &[f64]) -> Option<Fault> {
+    let (floor_ns, bound) = task.floor_ns()?;
+    let measured_ns = stats::median(samples_ns);
+    (measured_ns < floor_ns).then(|| Fault::BelowFloor {
+        measured_ns,
+        floor_ns,
+        bound: bound.into(),
+    })
 }
 
 /// What the end of a worker says about the candidate in it.
@@ -286,26 +360,39 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
                 offset,
                 access: GuardHit::ZoneOverwritten,
             }),
+            Refusal::Device(error) => Judged::Crash(CrashCause::Device(error)),
+            Refusal::InputModified { argument } => Judged::Fault(Fault::InputModified {
+                argument: argument_name(argument),
+            }),
+            refusal @ Refusal::NoDevice { .. } => {
+                Judged::Kiln(broken(&WorkerEnd::Refused(refusal)))
+            }
             Refusal::BadTask { message } => Judged::Kiln(Failure::usage(message)),
         },
         end @ (WorkerEnd::Interrupted | WorkerEnd::Broken(_)) => Judged::Kiln(broken(&end)),
     }
 }
 
-pub fn load(worker: &mut Worker, image: &Artifact, deadline: Duration) -> Result<(), WorkerEnd> {
+pub fn load(worker: &mut Worker, program: &Program, deadline: Duration) -> Result<(), WorkerEnd> {
     let request = Request::Load {
-        image: image.image.display().to_string(),
-        symbol: ENTRY_SYMBOL.into(),
+        image: program.image.clone(),
+        symbol: program.symbol.clone(),
     };
     worker.request(&request, deadline).map(|_| ())
+}
+
+/// All outputs, or nothing where they are those of the last time.
+pub fn inspected(answer: (Response, Vec<u8>)) -> Result<Option<Vec<u8>>, WorkerEnd> {
+    match answer {
+        (Response::Same, _) => Ok(None),
+        other => answer_outputs(other).map(Some),
+    }
 }
 
 pub fn answer_outputs(answer: (Response, Vec<u8>)) -> Result<Vec<u8>, WorkerEnd> {
     match answer {
         (Response::Outputs, bytes) => Ok(bytes),
-        (other, _) => Err(WorkerEnd::Garbled(format!(
-            "unexpected answer {other:?} to a check"
-        ))),
+        (other, _) => Err(WorkerEnd::misplaced(&other, "for outputs")),
     }
 }
 
@@ -334,12 +421,8 @@ pub fn compare(
                 ..
             }
         );
-        let poison = if written_fresh {
-            input::poison(input::mix(&[poison_seed, index as u64]), length)
-        } else {
-            Vec::new()
-        };
-        worst = worst.max(expected.compare(mine, &poison).map_err(Fault::Numerics)?);
+        let poison = written_fresh.then(|| input::mix(&[poison_seed, index as u64]));
+        worst = worst.max(expected.compare(mine, poison).map_err(Fault::Numerics)?);
     }
     Ok(worst)
 }

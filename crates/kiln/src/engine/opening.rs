@@ -21,7 +21,10 @@ pub fn resume(
         .studies()?
         .into_iter()
         .rev()
-        .find(|s| s.header.manifest == name)
+        .find(|s| {
+            let is_replay = s.header.replayed_from.is_some();
+            s.header.manifest == name && is_replay == task.replayed.is_some()
+        })
         .filter(|s| !s.finished && !options.fresh);
     let Some(summary) = unfinished else {
         return Ok(None);
@@ -64,13 +67,23 @@ pub fn create(
     let header = StudyHeader {
         kernel: manifest.kernel.name.clone(),
         manifest: task.file.name(),
+        manifest_text: task.file.text.clone(),
+        replayed_from: task.replayed.as_ref().map(|r| r.file.clone()),
         shape: manifest.target().name.clone(),
         dimensions: manifest.target().dimensions.clone(),
         identity: identity(task, options),
-        seed: options.seed.unwrap_or_else(|| cache::random_u64() >> 1),
+        seed: options
+            .seed
+            .or(options.recorded.map(|r| r.seed))
+            .unwrap_or_else(|| cache::random_u64() >> 1),
         secret,
         strategy: options.strategy.clone(),
-        batch: 2 * options.jobs.max(1),
+        // On a GPU twice as many are in flight, for the next batch compiles meanwhile.
+        batch: match (options.recorded, task.is_cuda()) {
+            (Some(recorded), _) => recorded.batch,
+            (None, true) => (options.jobs / 2).max(4),
+            (None, false) => 2 * options.jobs.max(1),
+        },
         target_speedup: manifest.baseline.as_ref().map_or(1.0, |b| b.target),
         price_per_hour: manifest.budget.price_per_hour,
         flops: task.work(manifest.work.flops.as_ref()),
@@ -102,12 +115,16 @@ fn identity(task: &Task, options: &Options) -> Identity {
         sources: task.sources_hash()[..16].to_string(),
         space: hash(&format!("{tunables} {count}")),
         device: format!("{} x{}", task.device.name, task.device.cores),
-        compiler: task.compiler.identity.clone(),
+        compiler: task.compiler_identity(),
         strategy: format!(
             "{} {} kiln {}",
             options.strategy,
             task.manifest().search.seed_trials,
             env!("CARGO_PKG_VERSION")
         ),
+        recording: task
+            .replayed
+            .as_ref()
+            .map_or_else(String::new, |r| r.hash.clone()),
     }
 }

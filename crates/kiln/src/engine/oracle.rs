@@ -1,20 +1,21 @@
 //! Expected outputs: computed by the reference in a process of its own, never near a candidate.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role, Shape};
 use kiln_core::numerics::{BadReference, Expected};
-use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Request, Response};
+use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Refusal, Request, Response};
 
 use super::compile_pool::CompilePool;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
-use super::{broken, interrupted};
-use crate::cache::Artifact;
-use crate::exit::{Exit, Failure};
-use crate::task::{ENTRY_SYMBOL, Precision, Task};
+use super::{broken, evaluate, interrupted};
+use crate::exit::Failure;
+use crate::settings;
+use crate::task::{Part, Program, Task};
 
 /// A reference may be far slower than the kernel.
 const REFERENCE_DEADLINE: Duration = Duration::from_secs(600);
@@ -28,17 +29,17 @@ struct Answer {
 }
 
 pub struct Oracle {
-    image: Option<Artifact>,
+    program: Option<Program>,
     worker: Option<Worker>,
     answers: VecDeque<Answer>,
 }
 
 impl Oracle {
     pub fn new(task: &Task, pool: &CompilePool) -> Result<Oracle, Failure> {
-        let image = match task.reference_build() {
+        let program = match task.reference_source() {
             None => None,
-            Some(build) => match pool.build_one(&build)? {
-                Ok(built) => Some(built.artifact),
+            Some(source) => match pool.program(&source)? {
+                Ok(program) => Some(program),
                 Err(_) if super::interrupt::asked() => return Err(interrupted()),
                 Err(outcome) => {
                     let log = match &outcome {
@@ -53,7 +54,7 @@ impl Oracle {
             },
         };
         Ok(Oracle {
-            image,
+            program,
             worker: None,
             answers: VecDeque::new(),
         })
@@ -71,17 +72,24 @@ impl Oracle {
             return Ok(Arc::clone(&answer.outputs));
         }
         let config = task.any_config()?;
-        let problem = task.problem(shape, &config, seed, Precision::Double)?;
+        let problem = task.problem(Part::Reference, shape, &config, seed)?;
         let mut outputs = task.outputs(&problem);
-        match &self.image {
-            Some(image) => {
-                let image = image.clone();
-                let bytes = self.run(&image, problem)?;
+        match &self.program {
+            Some(program) => {
+                let program = program.clone();
+                let bytes = self.run(task, &program, problem)?;
                 let mut rest = bytes.as_slice();
                 for output in &mut outputs {
-                    let length = output.expected_bytes();
+                    let narrow = task.reference_is_narrow();
+                    let length = match narrow {
+                        true => output.declared_bytes(),
+                        false => output.expected_bytes(),
+                    };
                     let (mine, others) = rest.split_at(length.min(rest.len()));
-                    output.fill(mine.to_vec());
+                    match narrow {
+                        true => output.fill_from_declared(mine),
+                        false => output.fill(mine.to_vec()),
+                    }
                     rest = others;
                 }
             }
@@ -100,7 +108,7 @@ impl Oracle {
         for output in &outputs {
             output.validate(task.manifest().nonfinite).map_err(weak)?;
         }
-        let problem = task.problem(shape, &config, seed, Precision::Declared)?;
+        let problem = task.problem(Part::Candidate, shape, &config, seed)?;
         for (output, original) in outputs.iter().zip(originals(&problem)) {
             if let Some(original) = original {
                 output.validate_original(&original).map_err(weak)?;
@@ -118,13 +126,18 @@ impl Oracle {
         Ok(outputs)
     }
 
-    fn run(&mut self, image: &Artifact, problem: Problem) -> Result<Vec<u8>, Failure> {
+    fn run(
+        &mut self,
+        task: &Task,
+        program: &Program,
+        problem: Problem,
+    ) -> Result<Vec<u8>, Failure> {
         let shape = problem.shape.clone();
         // A reference worker can be killed from outside (memory pressure, say); that is no
         // verdict on anything, so it is tried again.
         let mut attempts = 0;
         loop {
-            match self.try_run(image, problem.clone()) {
+            match self.try_run(program, &problem) {
                 Ok(bytes) => return Ok(bytes),
                 Err(WorkerEnd::Signal(9)) if attempts < OUTSIDE_KILLS_FORGIVEN => {
                     attempts += 1;
@@ -133,35 +146,35 @@ impl Oracle {
                 Err(end @ (WorkerEnd::Interrupted | WorkerEnd::Broken(_))) => {
                     return Err(broken(&end));
                 }
-                Err(WorkerEnd::Refused(kiln_core::protocol::Refusal::BadTask { message })) => {
+                Err(end @ WorkerEnd::Refused(Refusal::NoDevice { .. })) => {
+                    return Err(broken(&end));
+                }
+                // About the task's files, unless it is Python that speaks.
+                Err(WorkerEnd::Refused(Refusal::BadTask { message })) if !is_python(program) => {
                     return Err(Failure::usage(message));
                 }
                 Err(end) => {
                     self.worker = None;
-                    return Err(Failure::new(
-                        Exit::Usage,
-                        format!("the reference failed on shape `{shape}`: {}", in_words(&end)),
-                    )
-                    .hint("run it under a debugger or -fsanitize=address: its buffers are exactly as large as declared"));
+                    let why = end.in_words(&|argument| task.argument_name(argument));
+                    return Err(Failure::usage(format!(
+                        "the reference failed on shape `{shape}`: {why}"
+                    ))
+                    .hint(how_to_look(program)));
                 }
             }
         }
     }
 
-    fn try_run(&mut self, image: &Artifact, problem: Problem) -> Result<Vec<u8>, WorkerEnd> {
+    fn try_run(&mut self, program: &Program, problem: &Problem) -> Result<Vec<u8>, WorkerEnd> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
-                let mut worker = Worker::spawn(WorkerKind::Run)?;
-                let load = Request::Load {
-                    image: image.image.display().to_string(),
-                    symbol: ENTRY_SYMBOL.into(),
-                };
-                worker.request(&load, REFERENCE_DEADLINE)?;
+                let mut worker = Worker::spawn(&program.worker)?;
+                evaluate::load(&mut worker, program, REFERENCE_DEADLINE)?;
                 worker
             }
         };
-        worker.request(&Request::Prepare(problem), REFERENCE_DEADLINE)?;
+        worker.prepare(problem, REFERENCE_DEADLINE)?;
         let answer = worker.request(
             &Request::Check {
                 cores: Cores::Any,
@@ -172,7 +185,7 @@ impl Oracle {
         self.worker = Some(worker);
         match answer {
             (Response::Outputs, bytes) => Ok(bytes),
-            (other, _) => Err(WorkerEnd::Garbled(format!("unexpected answer {other:?}"))),
+            (other, _) => Err(WorkerEnd::misplaced(&other, "for outputs")),
         }
     }
 }
@@ -198,19 +211,32 @@ fn originals(problem: &Problem) -> Vec<Option<Vec<u8>>> {
         .collect()
 }
 
-fn in_words(end: &WorkerEnd) -> String {
-    match end {
-        WorkerEnd::Signal(signal) => format!("killed by signal {signal}"),
-        WorkerEnd::Exited(code) => format!("it ended the process with code {code}"),
-        WorkerEnd::Fault(fault) => format!(
-            "bad address {} bytes from the start of argument {}",
-            fault.offset, fault.argument
-        ),
-        WorkerEnd::TimedOut(after) => format!("still running after {} s", after.as_secs()),
-        WorkerEnd::OutputFlood(bytes) => format!("it printed more than {bytes} bytes"),
-        WorkerEnd::Refused(refusal) => format!("{refusal:?}"),
-        WorkerEnd::Interrupted => "interrupted".into(),
-        WorkerEnd::Garbled(message) | WorkerEnd::Broken(message) => message.clone(),
+fn is_python(program: &Program) -> bool {
+    matches!(program.worker, WorkerKind::Python(_))
+}
+
+/// How a user finds out why a reference fails: by the kind of program it is.
+fn how_to_look(program: &Program) -> String {
+    match program.worker {
+        WorkerKind::Python(_) => {
+            let path = Path::new(&program.image);
+            let folder = path.parent().unwrap_or(Path::new("."));
+            let module = path.file_stem().unwrap_or_default().to_string_lossy();
+            format!(
+                "call it by hand on arrays of this shape: cd '{}' && {} -c 'import {module}; print({module}.{}(...))'",
+                folder.display(),
+                settings::python(),
+                program.symbol
+            )
+        }
+        WorkerKind::Cuda { .. } => {
+            "launch it from a small program of your own under `compute-sanitizer`: its buffers are exactly as large as declared"
+                .into()
+        }
+        WorkerKind::Cpu | WorkerKind::Compile => {
+            "run it under a debugger or -fsanitize=address: its buffers are exactly as large as declared"
+                .into()
+        }
     }
 }
 

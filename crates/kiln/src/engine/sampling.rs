@@ -3,19 +3,50 @@
 use std::time::{Duration, Instant};
 
 use kiln_core::manifest::Measure;
-use kiln_core::protocol::{Cores, Request, Response, SamplePlan};
+use kiln_core::protocol::{Caches, Conditions, Cores, Request, Response, SamplePlan};
 use kiln_core::stats;
 use kiln_core::trial::SampleStop;
 
 use super::worker::{Worker, WorkerEnd};
 
-/// A sample shorter than this is mostly clock and cache noise, so short kernels run in bursts.
-pub const BURST_NANOS: f64 = 1e6;
+/// How samples are taken on one kind of device.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    pub cores: Cores,
+    pub caches: Caches,
+    pub on_gpu: bool,
+}
+
+impl Style {
+    /// A sample shorter than this is mostly clock and cache noise, so short kernels run in bursts.
+    /// A GPU's events are finer than a host's clock, and nothing else runs there.
+    pub fn burst_nanos(self) -> f64 {
+        if self.on_gpu { 300e3 } else { 1e6 }
+    }
+
+    /// Warm-up before anything counts: caches, page tables, clocks.
+    fn warm_up(self) -> Duration {
+        Duration::from_millis(if self.on_gpu { 4 } else { 20 })
+    }
+
+    fn one_launch(self) -> SamplePlan {
+        SamplePlan {
+            launches: 1,
+            bursts: 1,
+            warm_nanos: 0,
+            cores: self.cores,
+            caches: self.caches,
+            energy: false,
+            keep_outputs: false,
+        }
+    }
+}
+
 const MAX_BURST: f64 = 100_000.0;
+/// A CUDA graph of more nodes takes longer to build than it saves.
+const MAX_GRAPH: f64 = 512.0;
 /// A burst should not keep anybody waiting longer than this, whatever part of it is timed.
 const MOST_WAITED_NANOS: f64 = 50e6;
-/// Warm-up before anything counts: caches, page tables, clocks.
-const WARM_UP: Duration = Duration::from_millis(20);
 const WARM_UP_LAUNCHES: u64 = 2;
 /// Samples asked for in one request take about this long, so that stopping rules get a say.
 const REQUEST_NANOS: f64 = 50e6;
@@ -26,6 +57,7 @@ pub struct Sampled {
     pub samples_ns: Vec<f64>,
     pub batch: u32,
     pub stop: SampleStop,
+    pub conditions: Option<Conditions>,
 }
 
 /// Times bursts and returns nanoseconds per launch for each.
@@ -34,46 +66,56 @@ pub fn run_bursts(
     plan: SamplePlan,
     poison: u64,
     deadline: Duration,
-) -> Result<Vec<f64>, WorkerEnd> {
+) -> Result<(Vec<f64>, Option<Conditions>), WorkerEnd> {
     match worker.request(&Request::Sample { plan, poison }, deadline)? {
-        (Response::Sampled { nanos }, _) if nanos.len() == plan.bursts as usize => Ok(nanos
-            .iter()
-            .map(|total| (*total).max(1) as f64 / f64::from(plan.launches.max(1)))
-            .collect()),
-        (other, _) => Err(WorkerEnd::Garbled(format!(
-            "unexpected answer {other:?} to a sample"
-        ))),
+        (Response::Sampled { nanos, conditions }, _) if nanos.len() == plan.bursts as usize => {
+            let per_launch = |total: &u64| (*total).max(1) as f64 / f64::from(plan.launches.max(1));
+            Ok((nanos.iter().map(per_launch).collect(), conditions))
+        }
+        (other, _) => Err(WorkerEnd::misplaced(&other, "for samples")),
     }
 }
 
-/// Warms an image up and finds out what makes one sample.
-pub fn warm_up(
+/// One launch by itself, on whatever is prepared.
+pub fn single_launch(
     worker: &mut Worker,
-    cores: Cores,
+    style: Style,
     poison: u64,
     deadline: Duration,
-) -> Result<SamplePlan, WorkerEnd> {
+) -> Result<f64, WorkerEnd> {
+    Ok(run_bursts(worker, style.one_launch(), poison, deadline)?.0[0])
+}
+
+/// Warms an image up and finds out what makes one sample, and how long one launch takes.
+pub fn warm_up(
+    worker: &mut Worker,
+    style: Style,
+    poison: u64,
+    deadline: Duration,
+) -> Result<(SamplePlan, f64), WorkerEnd> {
     let started = Instant::now();
-    let mut plan = SamplePlan {
-        launches: 1,
-        bursts: 1,
-        warm_nanos: 0,
-        cores,
-    };
+    let mut plan = style.one_launch();
     let mut rounds = 0;
     loop {
         let asked = Instant::now();
-        let per_launch = run_bursts(worker, plan, poison.wrapping_add(rounds), deadline)?[0];
+        let seed = poison.wrapping_add(rounds);
+        let per_launch = run_bursts(worker, plan, seed, deadline)?.0[0];
         // Restoring inout buffers takes time that is not measured but has to be waited for.
         let waited_per_launch = asked.elapsed().as_nanos() as f64 / f64::from(plan.launches);
         rounds += 1;
-        plan.launches = (BURST_NANOS / per_launch)
-            .min(MOST_WAITED_NANOS / waited_per_launch)
-            .ceil()
-            .clamp(1.0, MAX_BURST) as u32;
-        plan.warm_nanos = warm_nanos(per_launch);
-        if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= WARM_UP {
-            return Ok(plan);
+        let most = match (style.on_gpu, style.caches) {
+            // Flushed before every launch: no bursts.
+            (true, Caches::Cold) => 1.0,
+            (true, Caches::Warm) => MAX_GRAPH,
+            (false, _) => (MOST_WAITED_NANOS / waited_per_launch).clamp(1.0, MAX_BURST),
+        };
+        plan.launches = (style.burst_nanos() / per_launch).ceil().clamp(1.0, most) as u32;
+        plan.warm_nanos = match style.on_gpu {
+            true => 0,
+            false => warm_nanos(per_launch),
+        };
+        if rounds >= WARM_UP_LAUNCHES && started.elapsed() >= style.warm_up() {
+            return Ok((plan, per_launch));
         }
     }
 }
@@ -83,8 +125,9 @@ pub fn warm_up(
 /// be used again: attention on two threads then took 6.6 ms instead of 3.8. For long launches a
 /// cold start is a small part of a sample.
 fn warm_nanos(per_launch: f64) -> u64 {
+    const SHORT_LAUNCH_NANOS: f64 = 1e6;
     const LONG_LAUNCH_NANOS: f64 = 20e6;
-    if per_launch < BURST_NANOS {
+    if per_launch < SHORT_LAUNCH_NANOS {
         1_000_000
     } else if per_launch < LONG_LAUNCH_NANOS {
         10_000_000
@@ -98,7 +141,7 @@ fn warm_nanos(per_launch: f64) -> u64 {
 /// was there before.
 pub fn sample<E: From<WorkerEnd>>(
     worker: &mut Worker,
-    cores: Cores,
+    style: Style,
     measure: &Measure,
     best_ns: Option<f64>,
     poison_seed: u64,
@@ -106,16 +149,24 @@ pub fn sample<E: From<WorkerEnd>>(
     mut verify: impl FnMut(&mut Worker, u64) -> Result<(), E>,
 ) -> Result<Sampled, E> {
     let mut poison = poison_seed;
-    let mut plan = warm_up(worker, cores, poison, deadline)?;
+    let (mut plan, per_launch) = warm_up(worker, style, poison, deadline)?;
+    let per_sample = per_launch * f64::from(plan.launches);
     let mut samples_ns: Vec<f64> = Vec::new();
+    let mut conditions = None;
     let started = Instant::now();
     loop {
-        let per_launch = samples_ns.last().copied().unwrap_or(REQUEST_NANOS);
-        let per_sample = per_launch * f64::from(plan.launches);
-        let room = measure.max_samples as usize - samples_ns.len();
-        plan.bursts = (REQUEST_NANOS / per_sample).clamp(1.0, room as f64) as u32;
+        let room = match samples_ns.len() {
+            // On a CPU one burst by itself first: what a kernel does behind the clock may be done by
+            // the next burst.
+            0 if !style.on_gpu => 1,
+            0 => measure.min_samples as usize,
+            taken => measure.max_samples as usize - taken,
+        };
+        plan.bursts = (REQUEST_NANOS / per_sample).clamp(1.0, room.max(1) as f64) as u32;
         poison = poison.wrapping_add(1);
-        samples_ns.extend(run_bursts(worker, plan, poison, deadline)?);
+        let (taken, meanwhile) = run_bursts(worker, plan, poison, deadline)?;
+        samples_ns.extend(taken);
+        conditions = merge(conditions, meanwhile);
         verify(worker, poison)?;
         let elapsed = started.elapsed().as_secs_f64();
         if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {
@@ -123,9 +174,23 @@ pub fn sample<E: From<WorkerEnd>>(
                 samples_ns,
                 batch: plan.launches,
                 stop,
+                conditions,
             });
         }
     }
+}
+
+pub fn merge(earlier: Option<Conditions>, later: Option<Conditions>) -> Option<Conditions> {
+    let (Some(earlier), Some(later)) = (&earlier, &later) else {
+        return later.or(earlier);
+    };
+    Some(Conditions {
+        clocks_mhz: [&earlier.clocks_mhz[..], &later.clocks_mhz].concat(),
+        throttle: earlier.throttle | later.throttle,
+        temperature_c: later.temperature_c.max(earlier.temperature_c),
+        discarded: earlier.discarded + later.discarded,
+        energy_mj: later.energy_mj.or(earlier.energy_mj),
+    })
 }
 
 fn stop_reason(

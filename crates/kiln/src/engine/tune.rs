@@ -1,18 +1,19 @@
 //! The study: baseline, search, confirmation. Every step is stored before the next begins, and a
 //! resumed study walks the same path over what is stored.
 
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Instant;
 
 use kiln_core::event::{Event, StopReason};
+use kiln_core::input;
 use kiln_core::search::{self, Strategy};
 use kiln_core::space::Config;
 use kiln_core::study::Study;
-use kiln_core::trial::{CompileFacts, Outcome, Trial};
+use kiln_core::trial::{Assignment, Trial};
 
-use super::compile_pool::{Built, CompilePool};
-use super::confirm::{Candidate, Confirmer, Contender};
-use super::evaluate::{self, Seeds};
-use super::oracle::Oracle;
+use super::bench::Bench;
+use super::evaluate::Seeds;
 use super::{interrupt, interrupted, opening};
 use crate::cache;
 use crate::exit::{Exit, Failure};
@@ -32,6 +33,27 @@ pub struct Options {
     pub jobs: usize,
     /// Never resume.
     pub fresh: bool,
+    /// Set for a replay.
+    pub recorded: Option<Recorded>,
+}
+
+/// What a replay takes from its recording, so that it is the same on every machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded {
+    /// Unless the user gives one.
+    pub seed: u64,
+    pub batch: usize,
+}
+
+impl Options {
+    /// Decides inputs and poison, so nobody may know it beforehand; a replay has neither and must
+    /// come out the same every time.
+    fn new_secret(&self) -> u64 {
+        match self.recorded {
+            Some(recorded) => input::mix(&[self.seed.unwrap_or(recorded.seed)]),
+            None => cache::random_u64(),
+        }
+    }
 }
 
 /// Watches a study happen. All methods are called on the deciding thread.
@@ -45,66 +67,75 @@ pub trait Observer {
 pub fn tune(
     task: &Task,
     options: &Options,
-    pool: &CompilePool,
+    bench: &mut dyn Bench,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
-    let (baseline_build, label) = task.baseline_build()?;
-    if task.space.count() == Some(0) {
-        return Err(nothing_left(task));
-    }
-    let mut oracle = Oracle::new(task, pool)?;
-    let image = match pool.build_one(&baseline_build)? {
-        Ok(built) => built.artifact,
-        Err(_) if interrupt::asked() => return Err(interrupted()),
-        Err(outcome) => return Err(bad_baseline(&outcome)),
-    };
-    let baseline = Contender {
-        image,
-        config: task.baseline_config()?,
-        cores: task.baseline_cores()?,
-    };
     let started = Instant::now();
     // A study begins when its baseline is known to be right: a mistake in the task leaves none.
-    let (study, baseline_outcome) = match opening::resume(task, options, store, observer)? {
-        Some(study) if study.baseline.is_some() => (study, None),
+    let (study, measured) = match opening::resume(task, options, store, observer)? {
+        Some(study) if study.baseline.is_some() => (study, Vec::new()),
         Some(study) => {
-            let secret = study.header.secret;
-            let outcome = measure_baseline(task, &mut oracle, &baseline, secret, observer)?;
-            (study, Some(outcome))
+            let measured = measure_baselines(bench, options, study.header.secret, observer)?;
+            (study, measured)
         }
         None => {
-            let secret = cache::random_u64();
-            let outcome = measure_baseline(task, &mut oracle, &baseline, secret, observer)?;
+            let secret = options.new_secret();
+            let measured = measure_baselines(bench, options, secret, observer)?;
             let study = opening::create(task, options, secret, store, observer)?;
-            (study, Some(outcome))
+            (study, measured)
         }
     };
     let mut tuner = Tuner {
         task,
         options,
-        pool,
+        bench,
         store,
         observer,
         earlier_ms: study.wall_ms,
         started,
         study,
-        oracle,
     };
-    if let Some(outcome) = baseline_outcome {
-        tuner.record(Event::BaselineMeasured { label, outcome })?;
+    for event in measured {
+        tuner.record(event)?;
     }
     let stop = tuner.search()?;
+    tuner.bench.cancel();
     if tuner.study.stop.is_none() {
         tuner.record(Event::SearchFinished { stop })?;
     }
     if tuner.study.confirmation.is_none() {
-        tuner.confirm(&baseline)?;
+        tuner.confirm()?;
     }
     if !tuner.study.finished {
         tuner.record(Event::StudyFinished)?;
     }
     Ok(tuner.study)
+}
+
+/// The baseline, and what else the manifest wants to see beside it.
+fn measure_baselines(
+    bench: &mut dyn Bench,
+    options: &Options,
+    secret: u64,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Event>, Failure> {
+    if options.recorded.is_none() {
+        observer.note("measuring the baseline");
+    }
+    let (label, outcome) = bench.baseline(secret)?;
+    let mut events = vec![Event::BaselineMeasured { label, outcome }];
+    let also = bench.also(secret)?.into_iter();
+    events.extend(also.map(|(label, outcome)| Event::AlsoMeasured { label, outcome }));
+    Ok(events)
+}
+
+/// To be asked before anything is built.
+pub fn something_is_left(task: &Task) -> Result<(), Failure> {
+    match task.space.count() {
+        Some(0) => Err(nothing_left(task)),
+        _ => Ok(()),
+    }
 }
 
 fn nothing_left(task: &Task) -> Failure {
@@ -118,52 +149,27 @@ fn nothing_left(task: &Task) -> Failure {
     Failure::usage(message).hint("`kiln check --explain` shows one example of each")
 }
 
-fn bad_baseline(outcome: &Outcome) -> Failure {
-    let log = match outcome {
-        Outcome::NotCompiled(failure) => format!("\n{}", failure.log.trim_end()),
-        _ => String::new(),
-    };
-    Failure::usage(format!("the baseline {outcome}{log}"))
-        .hint("the baseline takes exactly the kernel's parameters")
-}
-
-/// Checks and times the baseline like any candidate; one that fails ends everything.
-fn measure_baseline(
-    task: &Task,
-    oracle: &mut Oracle,
-    baseline: &Contender,
-    secret: u64,
-    observer: &mut dyn Observer,
-) -> Result<Outcome, Failure> {
-    observer.note("measuring the baseline");
-    let seeds = Seeds {
-        secret,
-        batch: u64::MAX,
-        trial: 0,
-    };
-    let (image, config) = (&baseline.image, &baseline.config);
-    let evaluated = evaluate::evaluate(task, oracle, image, config, baseline.cores, seeds, None)?;
-    if evaluated.outcome.measurement().is_none() {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("the baseline is not usable: {}", evaluated.outcome),
-        )
-        .hint("baseline and reference must compute the same; nothing was tuned"));
-    }
-    Ok(evaluated.outcome)
-}
-
 struct Tuner<'a> {
     task: &'a Task,
     options: &'a Options,
-    pool: &'a CompilePool,
+    bench: &'a mut dyn Bench,
     store: &'a mut dyn Store,
     observer: &'a mut dyn Observer,
     study: Study,
     /// Wall time of earlier processes on this study.
     earlier_ms: u64,
     started: Instant,
-    oracle: Oracle,
+}
+
+/// Configs asked for together, whose builds have been started.
+struct Batch {
+    number: u64,
+    /// The number of its first trial.
+    first: u64,
+    configs: Vec<Config>,
+    /// How many of them an earlier process has run.
+    known: usize,
+    builds: Range<u64>,
 }
 
 impl Tuner<'_> {
@@ -197,39 +203,73 @@ impl Tuner<'_> {
         )
         .map_err(|e| Failure::usage(e.to_string()))?;
         let batch_size = header.batch;
-        let stored = self.study.trials.len() as u64;
-        for batch in 0.. {
-            // Always whole batches are asked for, whatever the budget: the sequence of asks must
-            // not depend on when a study was cut.
-            let asked = strategy.ask(batch_size);
-            if asked.is_empty() {
-                return Ok(StopReason::Exhausted);
+        // On a GPU the next batches compile while this one is timed. They are asked for before this
+        // one is told, always, so that a resumed study walks the same path.
+        const BATCHES_AHEAD: usize = 2;
+        let ahead = match self.task.is_cuda() {
+            true => BATCHES_AHEAD,
+            false => 0,
+        };
+        let mut queue: VecDeque<Batch> = VecDeque::new();
+        let mut exhausted = false;
+        for number in 0.. {
+            while !exhausted && queue.len() <= ahead {
+                let next = number + queue.len() as u64;
+                match self.ask(strategy.as_mut(), next, batch_size)? {
+                    Some(batch) => queue.push_back(batch),
+                    None => exhausted = true,
+                }
             }
-            let first = batch as u64 * batch_size as u64 + 1;
-            let left = self.options.trials.saturating_sub(first - 1) as usize;
-            let affordable = &asked[..asked.len().min(left)];
-            let known = stored
-                .saturating_sub(first - 1)
-                .min(affordable.len() as u64) as usize;
-            let stop = self.run_batch(strategy.as_mut(), affordable, first, known, batch as u64)?;
-            if let Some(stop) = stop {
+            let Some(batch) = queue.pop_front() else {
+                return Ok(StopReason::Exhausted);
+            };
+            if let Some(stop) = self.run_batch(strategy.as_mut(), batch)? {
                 return Ok(stop);
             }
         }
         unreachable!("the loop has no end of its own")
     }
 
-    /// Runs one batch; the first `known` of it were run by an earlier process.
+    /// The next batch, its compilation started. Always whole batches are asked for, whatever the
+    /// budget: the sequence of asks must not depend on when a study was cut.
+    fn ask(
+        &mut self,
+        strategy: &mut dyn Strategy,
+        number: u64,
+        size: usize,
+    ) -> Result<Option<Batch>, Failure> {
+        let mut configs = strategy.ask(size);
+        if configs.is_empty() {
+            return Ok(None);
+        }
+        let first = number * size as u64 + 1;
+        let left = self.options.trials.saturating_sub(first - 1) as usize;
+        configs.truncate(left);
+        let stored = self.study.trials.len() as u64;
+        let known = stored.saturating_sub(first - 1).min(configs.len() as u64) as usize;
+        let todo: Vec<Assignment> = configs[known..]
+            .iter()
+            .map(|config| self.task.space.assignment(config))
+            .collect();
+        if !todo.is_empty() {
+            self.check_sources()?;
+        }
+        Ok(Some(Batch {
+            number,
+            first,
+            known,
+            builds: self.bench.submit(&todo),
+            configs,
+        }))
+    }
+
     fn run_batch(
         &mut self,
         strategy: &mut dyn Strategy,
-        batch: &[Config],
-        first: u64,
-        known: usize,
-        number: u64,
+        batch: Batch,
     ) -> Result<Option<StopReason>, Failure> {
-        for (offset, config) in batch[..known].iter().enumerate() {
-            let trial = &self.study.trials[(first - 1) as usize + offset];
+        for (offset, config) in batch.configs[..batch.known].iter().enumerate() {
+            let trial = &self.study.trials[(batch.first - 1) as usize + offset];
             if trial.config != self.task.space.assignment(config) {
                 return Err(Failure::new(
                     Exit::Bug,
@@ -242,50 +282,25 @@ impl Tuner<'_> {
             }
             strategy.tell(config, &trial.outcome.clone());
         }
-        let todo = &batch[known..];
-        let built = self.build_batch(todo, number)?;
-        for (offset, (config, built)) in todo.iter().zip(built).enumerate() {
+        let todo = &batch.configs[batch.known..];
+        if !todo.is_empty() {
+            self.status(&format!("compiling {}", todo.len()));
+            let seeds = self.seeds(batch.number, 0);
+            self.bench.expect_batch(batch.builds.clone(), seeds)?;
+        }
+        for (offset, (config, build)) in todo.iter().zip(batch.builds.clone()).enumerate() {
             if let Some(stop) = self.stop_reason() {
                 return Ok(Some(stop));
             }
             if interrupt::asked() {
                 return Err(interrupted());
             }
-            let trial = self.run_trial(config, built, first + (known + offset) as u64, number)?;
+            let number = batch.first + (batch.known + offset) as u64;
+            let trial = self.run_trial(config, build, number, batch.number)?;
             strategy.tell(config, &trial.outcome);
             self.record(Event::TrialFinished(Box::new(trial)))?;
         }
         Ok(self.stop_reason())
-    }
-
-    /// Compiles a batch while the reference computes what the batch will be checked against.
-    /// Nothing is timed meanwhile: on a CPU, compilers and kernels share the cores.
-    fn build_batch(
-        &mut self,
-        configs: &[Config],
-        number: u64,
-    ) -> Result<Vec<Result<Built, Outcome>>, Failure> {
-        if configs.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.check_sources()?;
-        self.status(&format!("compiling {}", configs.len()));
-        let builds: Vec<_> = configs
-            .iter()
-            .map(|config| {
-                self.task
-                    .candidate_build(&self.task.space.assignment(config))
-            })
-            .collect();
-        self.pool.submit(&builds);
-        let seeds = self.seeds(number, 0);
-        let foreseen = evaluate::foresee(self.task, &mut self.oracle, seeds);
-        let built = self.pool.collect(builds.len())?;
-        foreseen?;
-        if interrupt::asked() {
-            return Err(interrupted());
-        }
-        Ok(built)
     }
 
     /// One study is about one program.
@@ -299,18 +314,25 @@ impl Tuner<'_> {
         )
     }
 
+    /// On a GPU a few batches share inputs: candidates cannot keep anything from each other's
+    /// runs, and making inputs and answers would take longer than the trials.
     fn seeds(&self, batch: u64, trial: u64) -> Seeds {
+        const BATCHES_PER_INPUT: u64 = 4;
         Seeds {
             secret: self.study.header.secret,
-            batch,
+            batch: match self.task.is_cuda() {
+                true => batch / BATCHES_PER_INPUT,
+                false => batch,
+            },
             trial,
+            timed_inputs_are_checked: self.task.is_cuda(),
         }
     }
 
     fn run_trial(
         &mut self,
         config: &Config,
-        built: Result<Built, Outcome>,
+        build: u64,
         number: u64,
         batch: u64,
     ) -> Result<Trial, Failure> {
@@ -319,31 +341,13 @@ impl Tuner<'_> {
         self.status("checking and timing");
         let best_ns = self.study.best().map(|(_, ns)| ns);
         let seeds = self.seeds(batch, number);
-        let (outcome, skipped_shapes, compile) = match built {
-            Err(outcome) => (outcome, Vec::new(), None),
-            Ok(built) => {
-                let evaluated = evaluate::evaluate(
-                    self.task,
-                    &mut self.oracle,
-                    &built.artifact,
-                    &assignment,
-                    self.task.cores(&assignment),
-                    seeds,
-                    best_ns,
-                )?;
-                (
-                    evaluated.outcome,
-                    evaluated.skipped_shapes,
-                    Some(facts(&built)),
-                )
-            }
-        };
+        let tried = self.bench.run(build, &assignment, seeds, best_ns)?;
         Ok(Trial {
             number,
             config: assignment,
-            outcome,
-            skipped_shapes,
-            compile,
+            outcome: tried.outcome,
+            skipped_shapes: tried.skipped_shapes,
+            compile: tried.compile,
             run_ms: started.elapsed().as_secs_f64() * 1e3,
         })
     }
@@ -391,7 +395,7 @@ impl Tuner<'_> {
         (seeded && stagnant).then_some(StopReason::Stagnation)
     }
 
-    fn confirm(&mut self, baseline: &Contender) -> Result<(), Failure> {
+    fn confirm(&mut self) -> Result<(), Failure> {
         let finalists = self.task.manifest().confirm.finalists.max(1) as usize;
         let ranked: Vec<Trial> = self
             .study
@@ -401,47 +405,14 @@ impl Tuner<'_> {
             .map(|(trial, _)| trial.clone())
             .collect();
         self.check_sources()?;
-        let mut candidates = Vec::new();
-        for trial in &ranked {
-            // Usually in the cache; a cleared cache compiles again.
-            let build = self.task.candidate_build(&trial.config);
-            let Ok(built) = self.pool.build_one(&build)? else {
-                continue;
-            };
-            candidates.push(Candidate {
-                trial,
-                contender: Contender {
-                    image: built.artifact,
-                    config: trial.config.clone(),
-                    cores: self.task.cores(&trial.config),
-                },
-            });
-        }
-        if interrupt::asked() {
-            return Err(interrupted());
-        }
         let study = &self.study;
         let observer = &mut *self.observer;
         let mut status = |text: &str| observer.status(study, text);
-        let confirmation = Confirmer {
-            task: self.task,
-            oracle: &mut self.oracle,
-            baseline,
-            baseline_ns: study.baseline_ns().unwrap_or(0.0),
-            secret: study.header.secret,
-            status: &mut status,
-        }
-        .confirm(candidates)?;
+        let baseline_ns = study.baseline_ns().unwrap_or(0.0);
+        let secret = study.header.secret;
+        let confirmation = self
+            .bench
+            .confirm(&ranked, baseline_ns, secret, &mut status)?;
         self.record(Event::Confirmed(Box::new(confirmation)))
-    }
-}
-
-fn facts(built: &Built) -> CompileFacts {
-    CompileFacts {
-        artifact: built.artifact.key.clone(),
-        cached: built.cached,
-        compile_ms: built.artifact.compile_ms,
-        image_bytes: built.artifact.image_bytes,
-        log: built.artifact.log.clone(),
     }
 }

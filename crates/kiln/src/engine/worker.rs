@@ -1,5 +1,7 @@
 //! One worker process as the supervisor sees it: requests with deadlines, and every way to die.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -9,26 +11,65 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_core::protocol::{DeviceInfo, MemoryFault, PROTOCOL_VERSION, Refusal, Request, Response};
+use kiln_core::protocol::{
+    DeviceInfo, MemoryFault, PROTOCOL_VERSION, Problem, Refusal, Request, Response,
+};
 use kiln_device::frame::{read_frame, write_frame};
+use kiln_device::python::{self, Mode};
 
 use super::{children, interrupt};
+use crate::exit::Failure;
+use crate::settings;
 
 /// What a candidate may print before it counts as a flood.
 const OUTPUT_LIMIT_BYTES: u64 = 8 << 20;
 /// What is kept of it, for the report.
 const OUTPUT_KEPT_BYTES: usize = 4 << 10;
+/// SIGHUP, SIGINT and SIGTERM.
+const INTERRUPTS: [i32; 3] = [1, 2, 15];
 /// How often a waiting supervisor looks at floods and interrupts.
 const TICK: Duration = Duration::from_millis(20);
 /// A worker killed from outside says nothing about its candidate; killed more often than this in
 /// a row, it is the candidate after all (memory, most likely).
 pub const OUTSIDE_KILLS_FORGIVEN: usize = 3;
-const GREETING_DEADLINE: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerKind {
     Compile,
-    Run,
+    Cpu,
+    /// On the first GPU. Without kiln's helper kernels it can only say what the device is.
+    Cuda {
+        support: Option<String>,
+    },
+    Python(Mode),
+}
+
+impl WorkerKind {
+    /// The running binary itself, also when a newer one has taken its place on disk.
+    fn command(&self) -> Command {
+        let mut kiln = Command::new("/proc/self/exe");
+        kiln.arg("worker");
+        match self {
+            WorkerKind::Compile => kiln.arg("compile"),
+            WorkerKind::Cpu => kiln.arg("cpu"),
+            WorkerKind::Cuda { support } => kiln.arg("cuda").args(support),
+            WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
+        };
+        kiln
+    }
+
+    /// A program of the user's, as named and by what; the others are kiln itself.
+    fn foreign_program(&self) -> Option<String> {
+        matches!(self, WorkerKind::Python(_)).then(settings::python_in_words)
+    }
+
+    fn greeting_deadline(&self) -> Duration {
+        match self {
+            // Importing PyTorch from a cold disk takes its time.
+            WorkerKind::Python(_) => Duration::from_secs(180),
+            _ => Duration::from_secs(30),
+        }
+    }
 }
 
 /// Why a request was not answered with a plain response.
@@ -46,7 +87,59 @@ pub enum WorkerEnd {
     /// What came back is not an answer to what was asked.
     Garbled(String),
     /// kiln's own trouble: a worker cannot be started.
-    Broken(String),
+    Broken(Failure),
+}
+
+impl WorkerEnd {
+    /// What happened, for people.
+    pub fn in_words(&self, argument_name: &dyn Fn(usize) -> String) -> String {
+        match self {
+            WorkerEnd::Signal(signal) => format!("killed by signal {signal}"),
+            WorkerEnd::Exited(code) => format!("it ended the process with code {code}"),
+            WorkerEnd::Fault(fault) => format!(
+                "bad address {} bytes from the start of argument `{}`",
+                fault.offset,
+                argument_name(fault.argument)
+            ),
+            WorkerEnd::TimedOut(after) => format!("still running after {} s", after.as_secs()),
+            WorkerEnd::OutputFlood(bytes) => format!("it printed more than {bytes} bytes"),
+            WorkerEnd::Refused(refusal) => match refusal {
+                Refusal::NotLoadable { message } => format!("it cannot be loaded: {message}"),
+                Refusal::OutOfMemory { bytes: 0 } => "out of memory".into(),
+                Refusal::OutOfMemory { bytes } => {
+                    format!("out of memory: {bytes} bytes were not to be had")
+                }
+                Refusal::LeftProcesses { count } => {
+                    format!("it left {count} child process(es) behind")
+                }
+                Refusal::GuardZone { argument, offset } => format!(
+                    "it wrote outside argument `{}`, {offset} bytes from its start",
+                    argument_name(*argument)
+                ),
+                Refusal::Device(error) => format!("it {error}"),
+                Refusal::InputModified { argument } => {
+                    format!("it changed its input `{}`", argument_name(*argument))
+                }
+                Refusal::NoDevice { message } | Refusal::BadTask { message } => message.clone(),
+            },
+            WorkerEnd::Interrupted => "interrupted".into(),
+            WorkerEnd::Garbled(message) => message.clone(),
+            WorkerEnd::Broken(failure) => failure.message.clone(),
+        }
+    }
+
+    /// An answer to something else than was asked.
+    pub fn misplaced(answer: &Response, asked: &str) -> WorkerEnd {
+        let name = answer.name();
+        WorkerEnd::Garbled(format!("it answered `{name}` when asked {asked}"))
+    }
+}
+
+/// For those who do not know the arguments' names.
+impl fmt::Display for WorkerEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.in_words(&|argument| format!("#{argument}")))
+    }
 }
 
 /// A response and its payload.
@@ -58,6 +151,64 @@ pub struct Worker {
     responses: Receiver<io::Result<Option<Frame>>>,
     printed: Arc<Printed>,
     pub device: DeviceInfo,
+    greeting_deadline: Duration,
+    /// In words, where it is not kiln itself.
+    foreign_program: Option<String>,
+    /// It cannot draw inputs itself: they travel with each problem.
+    takes_inputs: bool,
+    /// Problems whose inputs it still has, the least recently used first.
+    sent: VecDeque<(String, u64)>,
+}
+
+/// A worker that has not greeted yet.
+pub struct Starting(Worker);
+
+impl Starting {
+    pub fn greet(self) -> Result<Worker, WorkerEnd> {
+        let Starting(mut worker) = self;
+        let end = match worker.receive(worker.greeting_deadline) {
+            Ok((Response::Hello { protocol, device }, _)) if protocol == PROTOCOL_VERSION => {
+                worker.device = device;
+                return Ok(worker);
+            }
+            Ok((Response::Hello { protocol, .. }, _)) => WorkerEnd::Garbled(format!(
+                "it speaks protocol {protocol}, not {PROTOCOL_VERSION}"
+            )),
+            Ok((other, _)) => WorkerEnd::misplaced(&other, "who it is"),
+            Err(end) => end,
+        };
+        Err(match (&worker.foreign_program, end) {
+            // An interrupt is nobody's fault, and a kill from outside is tried again.
+            (_, end @ (WorkerEnd::Interrupted | WorkerEnd::Signal(9))) => end,
+            (Some(program), end) => {
+                WorkerEnd::Broken(no_child(program, &end, &worker.output_tail()))
+            }
+            (None, WorkerEnd::Garbled(message)) => WorkerEnd::Broken(Failure::machine(format!(
+                "a worker cannot be used: {message}"
+            ))),
+            (None, end) => end,
+        })
+    }
+}
+
+/// The failure for a program that was to run kiln's Python text and did something else.
+fn no_child(program: &str, end: &WorkerEnd, printed: &str) -> Failure {
+    let why = match end {
+        // Whatever the bytes were, they were no frame.
+        WorkerEnd::Garbled(_) => "what it writes is something else".to_string(),
+        WorkerEnd::TimedOut(after) => format!("no word in {} s", after.as_secs()),
+        other => other.to_string(),
+    };
+    // The last line of a Python traceback says what happened.
+    let last = printed.lines().last().map(str::trim).unwrap_or_default();
+    let last = match last.is_empty() {
+        true => String::new(),
+        false => format!("\n  it says: {last}"),
+    };
+    Failure::machine(format!(
+        "{program} does not answer like kiln's child: {why}{last}"
+    ))
+    .hint("set KILN_PYTHON to a Python 3.8 or newer; `kiln doctor` shows what it finds")
 }
 
 #[derive(Default)]
@@ -68,7 +219,7 @@ struct Printed {
 
 impl Worker {
     /// Starts a worker. One killed from outside before it has done anything is simply replaced.
-    pub fn spawn(kind: WorkerKind) -> Result<Worker, WorkerEnd> {
+    pub fn spawn(kind: &WorkerKind) -> Result<Worker, WorkerEnd> {
         for _ in 0..OUTSIDE_KILLS_FORGIVEN {
             match Worker::try_spawn(kind) {
                 Err(WorkerEnd::Signal(9)) => {}
@@ -78,21 +229,27 @@ impl Worker {
         Worker::try_spawn(kind)
     }
 
-    fn try_spawn(kind: WorkerKind) -> Result<Worker, WorkerEnd> {
-        let broken = |what: &str, e: io::Error| WorkerEnd::Broken(format!("{what}: {e}"));
-        // The running binary itself, also when a newer one has taken its place on disk.
-        let mut command = Command::new("/proc/self/exe");
+    fn try_spawn(kind: &WorkerKind) -> Result<Worker, WorkerEnd> {
+        Worker::start(kind)?.greet()
+    }
+
+    /// Starts a worker without waiting for it. To be called on a thread that lives as long as the
+    /// worker should: the system ends a child with the thread that started it.
+    pub fn start(kind: &WorkerKind) -> Result<Starting, WorkerEnd> {
+        let mut command = kind.command();
         command
-            .arg("worker")
-            .arg(match kind {
-                WorkerKind::Compile => "compile",
-                WorkerKind::Run => "run",
-            })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child =
-            children::spawn(&mut command).map_err(|e| broken("cannot start a worker", e))?;
+        let mut child = children::spawn(&mut command).map_err(|e| {
+            WorkerEnd::Broken(match kind.foreign_program() {
+                Some(program) => {
+                    Failure::machine(format!("cannot start {program}: {}", without_number(&e)))
+                        .hint("install Python 3, or set KILN_PYTHON to one")
+                }
+                None => Failure::machine(format!("cannot start a worker: {e}")),
+            })
+        })?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr = child.stderr.take().expect("stderr is piped");
@@ -110,7 +267,7 @@ impl Worker {
                 }
             }
         });
-        let mut worker = Worker {
+        Ok(Starting(Worker {
             child,
             stdin,
             responses,
@@ -121,23 +278,52 @@ impl Worker {
                 cores: 0,
                 memory_bytes: 0,
                 environment: Vec::new(),
+                cuda: None,
             },
+            greeting_deadline: kind.greeting_deadline(),
+            foreign_program: kind.foreign_program(),
+            takes_inputs: matches!(kind, WorkerKind::Python(_)),
+            sent: VecDeque::new(),
+        }))
+    }
+
+    /// Makes a problem the worker's current one.
+    pub fn prepare(&mut self, problem: &Problem, deadline: Duration) -> Result<(), WorkerEnd> {
+        let key = (problem.shape.clone(), problem.seed);
+        let known = self.sent.iter().position(|sent| *sent == key);
+        let inputs = match self.takes_inputs && known.is_none() {
+            true => kiln_device::contents::inputs(problem).map_err(WorkerEnd::Refused)?,
+            false => Vec::new(),
         };
-        match worker.receive(GREETING_DEADLINE)? {
-            (Response::Hello { protocol, device }, _) if protocol == PROTOCOL_VERSION => {
-                worker.device = device;
-                Ok(worker)
+        let request = Request::Prepare(problem.clone());
+        self.request_with(&request, &inputs, deadline)?;
+        if self.takes_inputs {
+            known.map(|place| self.sent.remove(place));
+            self.sent.push_back(key);
+            if self.sent.len() > python::REMEMBERED_PROBLEMS {
+                self.sent.pop_front();
             }
-            (other, _) => Err(WorkerEnd::Broken(format!(
-                "a worker greeted with {other:?} instead of protocol {PROTOCOL_VERSION}"
-            ))),
         }
+        Ok(())
     }
 
     /// Sends a request and waits for its answer. After any `Err` but `Refused` the worker is dead.
     pub fn request(&mut self, request: &Request, deadline: Duration) -> Result<Frame, WorkerEnd> {
+        self.request_with(request, &[], deadline)
+    }
+
+    fn request_with(
+        &mut self,
+        request: &Request,
+        payload: &[u8],
+        deadline: Duration,
+    ) -> Result<Frame, WorkerEnd> {
+        if matches!(request, Request::Load { .. }) {
+            // A new program begins with nothing.
+            self.sent.clear();
+        }
         let sent = match &mut self.stdin {
-            Some(stdin) => write_frame(stdin, request, &[]),
+            Some(stdin) => write_frame(stdin, request, payload),
             None => Err(io::ErrorKind::BrokenPipe.into()),
         };
         if let Err(error) = sent {
@@ -224,15 +410,46 @@ impl Worker {
             }
         }
         let killed = self.kill();
-        status
+        let end = status
             .or(killed)
-            .map_or_else(|| WorkerEnd::Garbled("it vanished".into()), describe)
+            .map_or_else(|| WorkerEnd::Garbled("it vanished".into()), describe);
+        match was_interrupted(&end) {
+            true => WorkerEnd::Interrupted,
+            false => end,
+        }
     }
 
     fn kill(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
         children::kill_family(&mut self.child)
     }
+}
+
+/// Whether a worker died of the user's Ctrl-C. One that has no session of its own yet gets the
+/// signal too, and may be dead before this process has noticed its own.
+fn was_interrupted(end: &WorkerEnd) -> bool {
+    let is_likely = match end {
+        WorkerEnd::Signal(signal) => INTERRUPTS.contains(signal),
+        // As a shell reports it.
+        WorkerEnd::Exited(code) => INTERRUPTS.contains(&(code - 128)),
+        _ => false,
+    };
+    let patience = match is_likely {
+        true => Duration::from_millis(200),
+        false => Duration::ZERO,
+    };
+    let until = Instant::now() + patience;
+    while !interrupt::asked() && Instant::now() < until {
+        thread::sleep(Duration::from_millis(1));
+    }
+    interrupt::asked()
+}
+
+/// The system's words for an error, without `(os error 2)`.
+fn without_number(error: &io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split_once(" (os error").map(|(words, _)| words);
+    words.unwrap_or(&text).to_string()
 }
 
 fn describe(status: ExitStatus) -> WorkerEnd {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_core::stats::{self, Interval};
 use kiln_core::study::Study;
-use kiln_core::trial::Assignment;
+use kiln_core::trial::{Assignment, CompileFacts};
 use serde_json::{Map, Value, json};
 
 use super::{cost, is_success, notes, rates};
@@ -23,12 +23,13 @@ pub fn document(study: &Study, store: &str) -> Value {
         None => searched_baseline(study),
     };
     let rejected = rejected(study);
-    json!({
+    let found = json!({
         "schema_version": SCHEMA_VERSION,
         "success": is_success(study),
         "kernel": header.kernel,
         "shape": shape(study),
         "device": header.device.name,
+        "replayed_from": header.replayed_from,
         "baseline_ms": baseline_ms,
         "baseline_ci_95": baseline_ci,
         "best_latency_ms": comparison.map(|c| ms(c.candidate_ns)),
@@ -54,9 +55,13 @@ pub fn document(study: &Study, store: &str) -> Value {
             "baseline": c.samples.baseline, "winner": c.samples.candidate,
             "rounds": winner.map_or(0, |w| w.winner_rounds_ns.len()),
         })),
+        "gpu": on_gpu(study),
+        "also": also(study),
         "best_trial": winner.map(|w| w.trial),
         "stop": study.stop,
         "finished": study.finished,
+    });
+    let circumstances = json!({
         "strategy": header.strategy,
         "seed": header.seed,
         "cost": cost(study),
@@ -67,7 +72,50 @@ pub fn document(study: &Study, store: &str) -> Value {
         "manifest": header.manifest,
         "store": store,
         "kiln_version": header.kiln_version,
-    })
+    });
+    let mut document = Map::new();
+    for part in [found, circumstances] {
+        if let Value::Object(fields) = part {
+            document.extend(fields);
+        }
+    }
+    document.into()
+}
+
+/// What is known about a winner on a GPU beside its time.
+fn on_gpu(study: &Study) -> Value {
+    let Some(winner) = study.winner() else {
+        return Value::Null;
+    };
+    let facts = winner_facts(study);
+    match facts.and_then(|c| c.resources) {
+        None => Value::Null,
+        Some(resources) => json!({
+            "resources": resources,
+            "occupancy": facts.and_then(|c| c.occupancy),
+            "other_caches": winner.other_caches,
+            "energy_mj": winner.energy_mj,
+        }),
+    }
+}
+
+/// Other implementations, measured for comparison.
+fn also(study: &Study) -> Vec<Value> {
+    let shown = study.also.iter().map(|also| {
+        json!({
+            "label": also.label,
+            "ms": also.outcome.median_ns().map(|ns| ns / 1e6),
+            "outcome": also.outcome.to_string(),
+        })
+    });
+    shown.collect()
+}
+
+/// What the compiler made of the winner.
+fn winner_facts(study: &Study) -> Option<&CompileFacts> {
+    let number = study.winner()?.trial;
+    let trial = study.trials.iter().find(|t| t.number == number)?;
+    trial.compile.as_ref()
 }
 
 /// Before confirmation only the search-time measurement of the baseline is known.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::event::Event;
 use kiln_core::study::Study;
 use kiln_core::units::human_ns;
@@ -46,22 +47,22 @@ impl Progress {
         };
         progress.say(&format!(
             "{}: {} of {} configs are valid; trying up to {trials} with {}, on {} ({} cores)",
-            manifest.kernel.name,
+            printable(&manifest.kernel.name),
             valid.map_or("too many to count".into(), group_digits),
             group_digits(task.space.cartesian()),
             options.strategy,
-            task.device.name,
+            printable(&task.device.name),
             task.device.cores
         ));
         for caution in task.cautions() {
-            progress.say(&format!("warning: {caution}"));
+            progress.say(&printable(&format!("warning: {caution}")));
         }
         progress
     }
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.println(text),
+            Some(bar) => bar.println(printable_lines(text)),
             None => printer::talk(text),
         }
     }
@@ -124,7 +125,10 @@ impl Observer for Progress {
         }
         match event {
             Event::BaselineMeasured { label, outcome } => {
-                self.say(&format!("baseline {label}: {outcome}"));
+                self.say(&printable(&format!("baseline {label}: {outcome}")));
+            }
+            Event::AlsoMeasured { label, outcome } => {
+                self.say(&printable(&format!("beside it {label}: {outcome}")));
             }
             Event::TrialFinished(trial) => {
                 let done = study.trials.len() as u64;
@@ -182,7 +186,7 @@ impl Observer for Progress {
 
 fn line(trial: &kiln_core::trial::Trial, is_best: bool) -> String {
     let mark = if is_best { " best so far" } else { "" };
-    let outcome = kiln_core::diagnostic::printable(&trial.outcome.to_string());
+    let outcome = printable(&trial.outcome.to_string());
     format!(
         "#{} {outcome}{mark}  {}",
         trial.number,

@@ -1,6 +1,8 @@
 //! The final table, for people.
 
-use kiln_core::diagnostic::printable;
+use kiln_core::diagnostic::{printable, printable_lines};
+use kiln_core::event::Winner;
+use kiln_core::protocol::Caches;
 use kiln_core::stats::Interval;
 use kiln_core::study::Study;
 use kiln_core::trial::Assignment;
@@ -30,6 +32,11 @@ pub fn summary(study: &Study, store: &str) -> String {
         ),
         String::new(),
     ];
+    if let Some(from) = &header.replayed_from {
+        let from = printable(from);
+        lines.push(format!("  REPLAY    of {from}: nothing was measured here"));
+        lines.push(String::new());
+    }
     match study.winner() {
         Some(winner) => {
             lines.extend(verdict_lines(&winner.comparison));
@@ -53,6 +60,7 @@ pub fn summary(study: &Study, store: &str) -> String {
             ));
             lines.push(format!("  config    {}", config_text(&winner.config)));
             lines.push(format!("  flags     {}", flags_text(&winner.config)));
+            lines.extend(beside_the_verdict(study, winner));
         }
         None => lines.push(match (&study.stop, study.best()) {
             (None, _) => "  not finished".into(),
@@ -91,7 +99,7 @@ pub fn summary(study: &Study, store: &str) -> String {
     ));
     lines.push(String::new());
     lines.push(format!("next: {}", next_step(study)));
-    lines.join("\n")
+    printable_lines(&lines.join("\n"))
 }
 
 fn verdict_lines(c: &Comparison) -> Vec<String> {
@@ -113,9 +121,10 @@ fn verdict_lines(c: &Comparison) -> Vec<String> {
 
 fn latency_line(study: &Study, name: &str, ns: f64, interval: Interval, detail: &str) -> String {
     let rates = rates(study, ns);
-    let gflops = rates
-        .gflops
-        .map_or(String::new(), |g| format!("  {g:.1} GFLOP/s"));
+    let gflops = rates.gflops.map_or(String::new(), |g| match g >= 1e4 {
+        true => format!("  {:.1} TFLOP/s", g / 1e3),
+        false => format!("  {g:.1} GFLOP/s"),
+    });
     let bytes = rates
         .gigabytes_per_second
         .map_or(String::new(), |g| format!("  {g:.1} GB/s"));
@@ -126,6 +135,50 @@ fn latency_line(study: &Study, name: &str, ns: f64, interval: Interval, detail: 
         human_ns(interval.high),
         printable(detail)
     )
+}
+
+/// What the compiler made of the winner, and measurements that were not judged.
+fn beside_the_verdict(study: &Study, winner: &Winner) -> Vec<String> {
+    let mut lines = Vec::new();
+    let trial = study.trials.iter().find(|t| t.number == winner.trial);
+    let compile = trial.and_then(|t| t.compile.as_ref());
+    if let Some((facts, resources)) = compile.and_then(|c| Some((c, c.resources?))) {
+        let occupancy = facts
+            .occupancy
+            .map_or(String::new(), |o| format!(", occupancy {:.0} %", 100.0 * o));
+        lines.push(format!(
+            "  compiled  {} registers, {} bytes spilled{occupancy}",
+            resources.registers, resources.spill_store_bytes
+        ));
+    }
+    if let Some(other) = winner.other_caches {
+        let state = match other.caches {
+            Caches::Cold => "cold",
+            Caches::Warm => "warm",
+        };
+        lines.push(format!(
+            "  {state:<9} baseline {}, winner {}: {:.2}x with the L2 cache {state}",
+            human_ns(other.baseline_ns),
+            human_ns(other.winner_ns),
+            other.baseline_ns / other.winner_ns
+        ));
+    }
+    if let Some(energy) = winner.energy_mj {
+        lines.push(format!(
+            "  energy    baseline {:.3} mJ, winner {:.3} mJ per launch: {:.2}x",
+            energy.baseline,
+            energy.winner,
+            energy.baseline / energy.winner
+        ));
+    }
+    for also in &study.also {
+        lines.push(format!(
+            "  also      {}: {}",
+            printable(&also.label),
+            printable(&also.outcome.to_string())
+        ));
+    }
+    lines
 }
 
 fn runners_up(study: &Study) -> Vec<String> {
@@ -194,12 +247,16 @@ pub fn study_list(studies: &[StudySummary]) -> String {
             (None, true) => "no winner".into(),
             (None, false) => "unfinished".into(),
         };
+        let replayed = match study.header.replayed_from {
+            Some(_) => " (replayed)",
+            None => "",
+        };
         lines.push(format!(
-            "{:>5}  {:<16}  {:<20} {:<10} {:>6}  {result}",
+            "{:>5}  {:<16}  {:<20} {:<10} {:>6}  {result}{replayed}",
             study.id,
             date(study.header.created_unix_ms),
             printable(&study.header.kernel),
-            study.header.shape,
+            printable(&study.header.shape),
             study.trials,
         ));
     }

@@ -12,6 +12,8 @@ fn started(kernel: &str) -> Event {
     Event::StudyStarted(Box::new(StudyHeader {
         kernel: kernel.into(),
         manifest: "kiln.toml".into(),
+        manifest_text: "[kernel]\n".into(),
+        replayed_from: Some("x.kiln.json".into()),
         shape: "target".into(),
         dimensions: vec![("N".into(), 7)],
         identity: Identity {
@@ -21,6 +23,7 @@ fn started(kernel: &str) -> Event {
             device: part(),
             compiler: part(),
             strategy: part(),
+            recording: part(),
         },
         seed: i64::MAX as u64,
         secret: u64::MAX,
@@ -36,6 +39,7 @@ fn started(kernel: &str) -> Event {
             cores: 2,
             memory_bytes: 1 << 40,
             environment: vec![("load".into(), "0.1".into())],
+            cuda: None,
         },
         space: SpaceFacts {
             cartesian: u128::MAX.to_string(),
@@ -69,6 +73,7 @@ fn measured() -> Outcome {
         batch: 3,
         stop: SampleStop::Precise,
         error_ratio: 0.5,
+        conditions: None,
     })
 }
 

@@ -9,16 +9,20 @@ use std::time::Duration;
 
 use kiln_core::diagnostic::Diagnostic;
 use kiln_core::dtype::DType;
-use kiln_core::manifest::{ArgumentKind, BaselineKind, Fill, Reference};
-use kiln_core::protocol::CompileJob;
+use kiln_core::manifest::{
+    Argument, ArgumentKind, BaselineKind, CudaCompiler, Fill, Language, PythonFunction, Reference,
+    plain_name,
+};
+use kiln_core::protocol::{CompileJob, Tool};
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
 use kiln_device::cc::FIXED_FLAGS;
+use kiln_device::python::Mode;
 
-use super::{ENTRY_SYMBOL, Precision, ReferenceFile, Task};
+use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
-use crate::engine::worker::OUTSIDE_KILLS_FORGIVEN;
+use crate::engine::worker::{OUTSIDE_KILLS_FORGIVEN, WorkerKind};
 use crate::exit::Failure;
 use crate::settings;
 
@@ -38,57 +42,121 @@ pub struct Compiler {
     pub identity: String,
 }
 
+/// Where a program comes from: it has to be compiled, or it is there.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Build(Box<Build>),
+    Ready(Program),
+}
+
 impl Task {
     pub fn candidate_build(&self, config: &Assignment) -> Build {
-        let manifest = self.manifest();
-        let unit = self.unit(
-            &self.source,
-            &manifest.kernel.entry.value,
-            Precision::Declared,
-        );
-        self.build(unit, &manifest.kernel.flags, config)
+        let kernel = &self.manifest().kernel;
+        let entry = &kernel.entry.value;
+        match kernel.language {
+            Language::C => {
+                let unit = self.unit(&self.source, entry, Precision::Declared);
+                self.c_build(unit, &kernel.flags, config)
+            }
+            Language::Cuda => self.cuda_build(
+                &self.source,
+                entry,
+                Precision::Declared,
+                &kernel.flags,
+                config,
+            ),
+        }
     }
 
-    pub fn reference_build(&self) -> Option<Build> {
-        let ReferenceFile::C { path } = &self.reference else {
-            return None;
-        };
-        let Some(Reference::C { entry, flags, .. }) = &self.manifest().reference else {
-            return None;
-        };
-        Some(self.build(
-            self.unit(path, entry, Precision::Double),
-            flags,
-            &Vec::new(),
-        ))
+    pub fn reference_source(&self) -> Option<Source> {
+        match (&self.reference, &self.manifest().reference) {
+            (ReferenceFile::C { path }, Some(Reference::C { entry, flags, .. })) => {
+                let unit = self.unit(path, entry, Precision::Double);
+                Some(self.c_build(unit, flags, &Vec::new()).into())
+            }
+            (ReferenceFile::Kernel { path }, Some(Reference::Kernel { entry, flags, .. })) => {
+                let precision = self.precision(Part::Reference);
+                Some(
+                    self.cuda_build(path, entry, precision, flags, &Vec::new())
+                        .into(),
+                )
+            }
+            (ReferenceFile::Python { path }, Some(Reference::Python(function))) => {
+                Some(Source::Ready(Program {
+                    worker: WorkerKind::Python(Mode::Reference),
+                    image: path.display().to_string(),
+                    symbol: function.function.clone(),
+                }))
+            }
+            _ => None,
+        }
     }
 
-    /// What to beat: its build and a name for it.
-    pub fn baseline_build(&self) -> Result<(Build, String), Failure> {
+    /// What to beat and a name for it.
+    pub fn baseline_source(&self) -> Result<(Source, String), Failure> {
         let manifest = self.manifest();
+        let path = || self.baseline.as_ref().expect("resolved with the task");
         match manifest.baseline.as_ref().map(|b| &b.kind) {
             Some(BaselineKind::C {
                 source,
                 entry,
                 flags,
             }) => {
-                let path = self.baseline.as_ref().expect("resolved with the task");
-                let unit = self.unit(path, entry, Precision::Declared);
-                Ok((
-                    self.build(unit, flags, &Vec::new()),
-                    format!("{}:{entry}", source.value),
-                ))
+                let unit = self.unit(path(), entry, Precision::Declared);
+                let build = self.c_build(unit, flags, &Vec::new());
+                Ok((build.into(), format!("{}:{entry}", source.value)))
+            }
+            Some(BaselineKind::Kernel {
+                source,
+                entry,
+                flags,
+                ..
+            }) => {
+                let build = self.cuda_build(path(), entry, Precision::Declared, flags, &Vec::new());
+                Ok((build.into(), format!("{}:{entry}", source.value)))
+            }
+            Some(BaselineKind::Python(function)) => {
+                Ok((python_baseline(path(), function), label(function)))
             }
             Some(BaselineKind::Config { values, .. }) => {
                 let config = self.in_space_order(values);
-                Ok((self.candidate_build(&config), "the given config".into()))
+                let build = self.candidate_build(&config);
+                Ok((build.into(), "the given config".into()))
             }
             None => Err(Failure::usage(format!(
                 "`{}` has no [baseline]: a verdict needs something to beat",
                 self.file.name()
             ))
-            .hint("add `[baseline]` with `c = \"baseline.c:function\"` or `config = { … }`")),
+            .hint(match manifest.kernel.language {
+                Language::C => {
+                    "add `[baseline]` with `c = \"baseline.c:function\"` or `config = { … }`"
+                }
+                Language::Cuda => {
+                    "add `[baseline]` with `python = \"baseline.py:function\"`, \
+                     `kernel = \"baseline.cu:function\"` or `config = { … }`"
+                }
+            })),
         }
+    }
+
+    /// Other implementations to show beside the baseline.
+    pub fn also_sources(&self) -> Result<Vec<(Source, String)>, Failure> {
+        let also = self.manifest().baseline.iter().flat_map(|b| &b.also);
+        also.map(|function| {
+            let path = self.file.resolve(&function.source)?;
+            Ok((python_baseline(&path, function), label(function)))
+        })
+        .collect()
+    }
+
+    /// kiln's own helper kernels for this device.
+    pub fn support_build(&self) -> Build {
+        self.cuda_job(
+            kiln_device::cuda::SUPPORT_SOURCE.to_string(),
+            "kiln_hold",
+            &[],
+            &Vec::new(),
+        )
     }
 
     fn in_space_order(&self, values: &[(String, Value)]) -> Assignment {
@@ -106,7 +174,62 @@ impl Task {
         }
     }
 
-    fn build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+    fn cuda_build(
+        &self,
+        source: &Path,
+        entry: &str,
+        precision: Precision,
+        flags: &[String],
+        config: &Assignment,
+    ) -> Build {
+        let is_candidate = source == self.source && *entry == self.manifest().kernel.entry.value;
+        let arguments = self.manifest().arguments.iter();
+        let arguments: Vec<&Argument> = arguments
+            .filter(|a| is_candidate || !matches!(a.kind, ArgumentKind::Tma { .. }))
+            .collect();
+        let unit = cuda_unit::text(&arguments, source, entry, precision);
+        self.cuda_job(unit, entry, flags, config)
+    }
+
+    fn cuda_job(&self, unit: String, entry: &str, flags: &[String], config: &Assignment) -> Build {
+        let cuda = self.cuda.as_ref().expect("found for every CUDA kernel");
+        let architecture = self.architecture.clone();
+        let entry = entry.to_string();
+        let tool = match (self.manifest().kernel.compiler, &cuda.nvcc) {
+            (CudaCompiler::Nvcc, Some(nvcc)) => Tool::Nvcc {
+                command: vec![nvcc.display().to_string()],
+                architecture,
+                entry,
+            },
+            _ => Tool::Nvrtc {
+                library: cuda.library.display().to_string(),
+                builtins: cuda.builtins.as_ref().map(|b| b.display().to_string()),
+                architecture,
+                entry,
+            },
+        };
+        let headers = cuda.include_dirs.iter().map(|d| d.display().to_string());
+        let dirs = self.include_dirs.iter().cloned().chain(headers).collect();
+        self.build(tool, &cuda.identity, unit, flags, config, dirs)
+    }
+
+    fn c_build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+        let compiler = self.compiler.as_ref().expect("found for every C source");
+        let command = compiler.command.clone();
+        let dirs = self.include_dirs.clone();
+        let tool = Tool::Cc { command };
+        self.build(tool, &compiler.identity, unit, flags, config, dirs)
+    }
+
+    fn build(
+        &self,
+        tool: Tool,
+        identity: &str,
+        unit: String,
+        flags: &[String],
+        config: &Assignment,
+        include_dirs: Vec<String>,
+    ) -> Build {
         let mut defines: Vec<(String, String)> = config
             .iter()
             .map(|(name, value)| (name.clone(), value.define()))
@@ -114,27 +237,42 @@ impl Task {
         defines.sort();
         let timeout = self.manifest().measure.compile_timeout_seconds;
         let job = CompileJob {
-            compiler: self.compiler.command.clone(),
+            tool,
             unit,
             flags: flags.to_vec(),
             defines,
-            include_dirs: self.include_dirs.clone(),
+            include_dirs,
             output: String::new(),
             memory_limit_bytes: COMPILE_MEMORY_BYTES,
             cpu_limit_seconds: timeout.ceil() as u64 + 1,
         };
-        let mut parts = vec![self.compiler.identity.clone(), job.unit.clone()];
-        parts.extend(job.compiler.iter().cloned());
-        parts.push("flags".into());
-        parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
+        let mut parts = vec![identity.to_string(), job.unit.clone()];
+        match &job.tool {
+            Tool::Cc { command } => {
+                parts.extend(command.iter().cloned());
+                parts.push("flags".into());
+                parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
+            }
+            cuda => {
+                parts.push(format!("{cuda:?}"));
+                parts.push("flags".into());
+            }
+        }
         parts.extend(job.flags.iter().cloned());
         parts.extend(job.flags.iter().filter_map(|flag| named_file_hash(flag)));
         parts.push("defines".into());
         parts.extend(job.defines.iter().map(|(n, v)| format!("{n}={v}")));
         parts.push("includes".into());
         parts.extend(job.include_dirs.iter().cloned());
+        let worker = match &job.tool {
+            Tool::Cc { .. } => WorkerKind::Cpu,
+            _ => WorkerKind::Cuda {
+                support: self.support.clone(),
+            },
+        };
         Build {
             recipe: Recipe::new(parts.iter().map(String::as_str)),
+            worker,
             job,
             deadline: Duration::from_secs_f64(timeout),
         }
@@ -148,12 +286,16 @@ impl Task {
             .arguments
             .iter()
             .enumerate()
+            // A reference in C gets the buffers, not their descriptors.
+            .filter(|(_, argument)| !matches!(argument.kind, ArgumentKind::Tma { .. }))
             .map(|(i, argument)| {
                 let dtype = match precision {
                     Precision::Double if argument.dtype.is_float() => DType::F64,
                     _ => argument.dtype,
                 };
                 match (&argument.kind, dtype.c_type()) {
+                    // Filtered above.
+                    (ArgumentKind::Tma { .. }, _) => String::new(),
                     (ArgumentKind::Buffer { .. }, Some(c)) => format!("({c} *)kiln_arguments[{i}]"),
                     (ArgumentKind::Buffer { .. }, None) => format!("kiln_arguments[{i}]"),
                     (ArgumentKind::Scalar { .. }, Some(c)) => {
@@ -175,9 +317,15 @@ impl Task {
 
     /// Hash of every file of the project the sources pull in, and of its data files.
     pub fn sources_hash(&self) -> String {
+        if self.replayed.is_some() {
+            return blake3::hash(b"").to_hex().to_string();
+        }
         let mut roots = vec![self.source.clone()];
         roots.extend(self.baseline.clone());
-        if let ReferenceFile::C { path } = &self.reference {
+        if let ReferenceFile::C { path }
+        | ReferenceFile::Kernel { path }
+        | ReferenceFile::Python { path } = &self.reference
+        {
             roots.push(path.clone());
         }
         let mut hasher = blake3::Hasher::new();
@@ -209,6 +357,9 @@ impl Task {
 
     /// Tunables whose name appears nowhere in the kernel's source: most likely a typo.
     pub fn unused_tunables(&self) -> Vec<&str> {
+        if self.replayed.is_some() {
+            return Vec::new();
+        }
         let texts = self.closure(vec![self.source.clone()]);
         let in_flags = |name: &str| {
             self.manifest()
@@ -217,9 +368,32 @@ impl Task {
                 .iter()
                 .any(|f| f.contains(name))
         };
+        let in_launch = |name: &str| self.launch_names().iter().any(|n| n == name);
         let tunables = self.space.tunables().iter().map(|t| t.name.as_str());
         tunables
-            .filter(|name| !in_flags(name) && !texts.iter().any(|text| has_word(text, name)))
+            .filter(|name| !in_flags(name) && !in_launch(name))
+            .filter(|name| !texts.iter().any(|text| has_word(text, name)))
+            .collect()
+    }
+
+    /// Names that decide the geometry of a launch or its arguments.
+    fn launch_names(&self) -> Vec<String> {
+        let manifest = self.manifest();
+        let launch = &manifest.launch;
+        let geometry = launch
+            .grid
+            .iter()
+            .chain(&launch.block)
+            .chain(&launch.cluster);
+        let arguments = manifest.arguments.iter().flat_map(|a| match &a.kind {
+            ArgumentKind::Scalar { value } => std::slice::from_ref(value),
+            ArgumentKind::Buffer { shape, .. } => shape,
+            ArgumentKind::Tma { tile, .. } => tile,
+        });
+        geometry
+            .chain(&launch.shared)
+            .chain(arguments)
+            .flat_map(|expr| expr.names().into_iter().map(|n| n.name.clone()))
             .collect()
     }
 
@@ -233,18 +407,31 @@ impl Task {
             kernel.entry.value.as_str(),
             &kernel.entry.span,
         )];
-        if let (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. })) =
-            (&self.reference, &manifest.reference)
-        {
-            named.push((path, entry, &source.span));
+        match (&self.reference, &manifest.reference) {
+            (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. }))
+            | (ReferenceFile::Kernel { path }, Some(Reference::Kernel { source, entry, .. })) => {
+                named.push((path, entry, &source.span));
+            }
+            (ReferenceFile::Python { path }, Some(Reference::Python(python))) => {
+                named.push((path, &python.function, &python.source.span));
+            }
+            _ => {}
         }
-        let baseline = manifest.baseline.as_ref().map(|b| &b.kind);
-        if let (Some(path), Some(BaselineKind::C { source, entry, .. })) =
-            (&self.baseline, baseline)
-        {
-            named.push((path, entry, &source.span));
+        match (&self.baseline, manifest.baseline.as_ref().map(|b| &b.kind)) {
+            (
+                Some(path),
+                Some(
+                    BaselineKind::C { source, entry, .. }
+                    | BaselineKind::Kernel { source, entry, .. },
+                ),
+            ) => named.push((path, entry, &source.span)),
+            (Some(path), Some(BaselineKind::Python(python))) => {
+                named.push((path, &python.function, &python.source.span));
+            }
+            _ => {}
         }
         for (path, function, span) in named {
+            let function = plain_name(function);
             let texts = self.closure(vec![path.clone()]);
             if texts.iter().any(|text| has_word(text, function)) {
                 continue;
@@ -301,6 +488,24 @@ impl Task {
             .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
             .collect()
     }
+}
+
+impl From<Build> for Source {
+    fn from(build: Build) -> Source {
+        Source::Build(Box::new(build))
+    }
+}
+
+fn python_baseline(path: &Path, function: &PythonFunction) -> Source {
+    Source::Ready(Program {
+        worker: WorkerKind::Python(Mode::Baseline),
+        image: path.display().to_string(),
+        symbol: function.function.clone(),
+    })
+}
+
+fn label(function: &PythonFunction) -> String {
+    format!("{}:{}", function.source.value, function.function)
 }
 
 impl Compiler {

@@ -14,6 +14,8 @@ pub struct Project {
     _folder: tempfile::TempDir,
     pub root: PathBuf,
     pub home: PathBuf,
+    /// The CUDA compiler kiln is to use.
+    pub cuda: Option<PathBuf>,
 }
 
 impl Project {
@@ -27,6 +29,7 @@ impl Project {
             _folder: folder,
             root,
             home,
+            cuda: None,
         }
     }
 
@@ -69,6 +72,9 @@ impl Project {
             .env_remove("CC")
             .env_remove("KILN_CACHE_BYTES")
             .stdin(Stdio::null());
+        if let Some(cuda) = &self.cuda {
+            command.env("KILN_CUDA", cuda);
+        }
         command
     }
 
@@ -172,4 +178,30 @@ pub fn orphans_after(home: &Path, patience: Duration) -> BTreeMap<i32, String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A CUDA compiler: the one KILN_CUDA names, else one that `kiln toolchain install` brings with the
+/// user's pip, once for all tests. `None`, said out loud, where neither is to be had.
+pub fn cuda() -> Option<PathBuf> {
+    if let Some(root) = std::env::var_os("KILN_CUDA") {
+        return Some(root.into());
+    }
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-home");
+    let wheel = home.join("toolchains/cuda-13.0/nvidia/cu13");
+    fs::create_dir_all(&home).unwrap();
+    // Test programs run side by side; one of them installs.
+    let lock = fs::File::create(home.join("tests.lock")).unwrap();
+    lock.lock().unwrap();
+    if !wheel.join("lib").is_dir() {
+        let installed = Command::new(env!("CARGO_BIN_EXE_kiln"))
+            .args(["toolchain", "install", "--cuda", "13.0"])
+            .env("KILN_HOME", &home)
+            .output()
+            .unwrap();
+        if !installed.status.success() {
+            eprintln!("skipped: no CUDA compiler: {}", text(&installed.stderr));
+            return None;
+        }
+    }
+    Some(wheel)
 }

@@ -1,28 +1,35 @@
-//! `[arguments]`: scalars and buffers, and what fills the buffers.
+//! `[arguments]`: scalars and buffers, and what fills the buffers; descriptors are in `tma`.
 
-use super::Problems;
 use super::expressions::{self, Names, Scope};
-use super::kernel::placeholders;
+use super::reference::placeholders;
 use super::section::{Entry, Section, whole};
-use super::settings;
+use super::{Problems, settings, tma};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expression::Expr;
-use crate::manifest::{Argument, ArgumentKind, Fill, Role};
+use crate::manifest::{Argument, ArgumentKind, Fill, Language, Role};
 
 pub(super) fn decode(
     text: &str,
     section: &Section,
+    language: Option<Language>,
     names: &Names,
     problems: &mut Problems,
 ) -> Vec<Argument> {
     let mut arguments = Vec::new();
+    let tensors = tma::tensors(section);
     let entries = section.entries();
     let all_tables = entries.iter().all(|e| e.value.get_ref().is_table());
     for entry in entries {
         let Some(table) = section.entry_section(&entry) else {
             continue;
         };
+        if table.has("tma") {
+            tma::check_language(entry.name(), &table, language, problems);
+            arguments.push(tma::decode(text, &entry, &table, &tensors, names, problems));
+            continue;
+        }
+        tma::check_absent(entry.name(), &table, problems);
         let dtype = DType::from_name(&table.text("dtype"));
         arguments.push(Argument {
             name: entry.name().to_string(),
@@ -34,7 +41,7 @@ pub(super) fn decode(
     }
     let is_output = |a: &Argument| match &a.kind {
         ArgumentKind::Buffer { role, .. } => matches!(role, Role::Output | Role::InOut),
-        ArgumentKind::Scalar { .. } => false,
+        ArgumentKind::Scalar { .. } | ArgumentKind::Tma { .. } => false,
     };
     if section.is_written() && all_tables && !arguments.iter().any(is_output) {
         problems.push(
@@ -67,7 +74,7 @@ fn kind(
             .label("a scalar has a `value`, a buffer has a `shape`"),
         );
     }
-    if !is_scalar && !is_buffer {
+    if !is_scalar && !is_buffer && !table.has("box") {
         problems.push(
             Diagnostic::new(
                 format!("argument `{name}` has neither `value` nor `shape`"),

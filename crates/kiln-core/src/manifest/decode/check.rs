@@ -8,7 +8,7 @@ use super::Problems;
 use super::section::{Item, find, in_order, number, whole};
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::dtype::DType;
-use crate::manifest::keys::{Entries, Key, Kind, NameRule, Table, describe, quoted_list};
+use crate::manifest::keys::{Entries, Key, Kind, NameRule, Need, Table, describe, quoted_list};
 
 /// Words a tunable or dimension cannot be called.
 const EXPRESSION_WORDS: [&str; 10] = [
@@ -76,7 +76,12 @@ fn check_table<'a>(
         }
     }
     for key in spec.keys {
-        if key.required && find(spec, table, key.name).is_none() {
+        let is_needed = match key.need {
+            Need::Always => true,
+            Need::Unless(other) => find(spec, table, other).is_none(),
+            Need::Never => false,
+        };
+        if is_needed && find(spec, table, key.name).is_none() {
             problems.push(missing_key(key, place));
         }
     }
@@ -160,6 +165,33 @@ pub(in crate::manifest) fn is_identifier(name: &str) -> bool {
         && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
+/// `k`, `space::k`, `k<float, TILE>`: what names one kernel of a CUDA source. Template arguments
+/// are the compiler's affair, as long as they can be written into a line of code and a message.
+fn is_entry(name: &str) -> bool {
+    let (path, arguments) = match name.find('<') {
+        Some(open) => name.split_at(open),
+        None => (name, ""),
+    };
+    let path = path.strip_prefix("::").unwrap_or(path).trim_end();
+    let closed = arguments.is_empty() || (arguments.len() > 2 && arguments.ends_with('>'));
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"_:<>,*&()+-/%!=|^~.? []".contains(&b);
+    path.split("::").all(is_identifier) && closed && arguments.bytes().all(plain)
+}
+
+const CUDA_FILE: &str = ".cu:";
+
+/// The file and the function of `file.c:function`; a CUDA function may have colons of its own.
+pub(in crate::manifest) fn split_function(text: &str) -> Option<(&str, &str)> {
+    if let Some(at) = text.find(CUDA_FILE) {
+        let (path, function) = text.split_at(at + CUDA_FILE.len() - 1);
+        return Some((path, &function[1..]));
+    }
+    match text.contains("::") {
+        true => text.split_once(':'),
+        false => text.rsplit_once(':'),
+    }
+}
+
 fn is_label(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -237,13 +269,14 @@ fn accepts(kind: &Kind, value: &DeValue) -> bool {
     match kind {
         Kind::Text
         | Kind::Label
-        | Kind::Identifier
+        | Kind::Entry
         | Kind::Path
-        | Kind::Function
+        | Kind::Function(_)
         | Kind::Word(_)
         | Kind::Expression => value.is_str(),
         Kind::Whole { .. } => value.is_integer(),
         Kind::Number(_) => value.is_integer() || value.is_float(),
+        Kind::Bool => value.is_bool(),
         Kind::Scalar => !(value.is_array() || value.is_table() || value.is_datetime()),
         Kind::List { .. } => value.is_array(),
         Kind::Table(_) => value.is_table(),
@@ -298,16 +331,24 @@ fn wrong_scalar(kind: &Kind, item: &Item, what: &str) -> Option<Diagnostic> {
                     .label("expected letters, digits, `_`, `-` and `.`")
             })
         }
-        Kind::Identifier => (!is_identifier(text)).then(|| {
-            problem(format!("{what} cannot be `{text}`"))
-                .label("expected the name of a function: letters, digits and `_`")
+        // A C entry is an identifier; the language is known later.
+        Kind::Entry => (!is_entry(text)).then(|| {
+            problem(format!("{what} cannot be `{text}`")).label(match text.contains([':', '<']) {
+                true => "expected e.g. `kernel`, in CUDA also `space::kernel<float, 4>`",
+                false => "expected the name of a function: letters, digits and `_`",
+            })
         }),
         Kind::Path => wrong_path(text, what, item),
-        Kind::Function => match text.rsplit_once(':') {
-            Some((path, function)) if is_identifier(function) => wrong_path(path, what, item),
+        Kind::Function(example) => match split_function(text) {
+            Some((path, function))
+                if is_identifier(function)
+                    || (example.contains(CUDA_FILE) && is_entry(function)) =>
+            {
+                wrong_path(path, what, item)
+            }
             _ => Some(
                 problem(format!("{what} does not name a file and a function"))
-                    .label("expected `\"file.c:function\"`"),
+                    .label(format!("expected `\"{example}\"`")),
             ),
         },
         Kind::Word(words) => (!words.contains(&text)).then(|| {
@@ -347,7 +388,7 @@ fn wrong_scalar(kind: &Kind, item: &Item, what: &str) -> Option<Diagnostic> {
             problem(format!("{what} contains a control character"))
                 .label("it could not be passed to a compiler")
         }),
-        Kind::Expression | Kind::List { .. } | Kind::Table(_) => None,
+        Kind::Bool | Kind::Expression | Kind::List { .. } | Kind::Table(_) => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! `[constraints]`, `[launch]` and `[work]`: tables of expressions.
 
-use super::Problems;
 use super::expressions::{self, Names, Scope};
 use super::section::Section;
+use super::{Problems, only_for_cuda};
 use crate::diagnostic::Diagnostic;
 use crate::expression::Expr;
 use crate::manifest::{Constraint, Language, Launch, Work};
@@ -32,42 +32,16 @@ pub(super) fn decode(
     problems: &mut Problems,
 ) -> Launch {
     let scope = Scope::TunablesAndDimensions;
-    let mut several = |key: &str| -> Vec<Expr> {
-        let Some(item) = section.get(key) else {
-            return Vec::new();
-        };
-        match item.get_ref().as_array() {
-            Some(items) => items
-                .iter()
-                .map(|item| expressions::read(text, item, scope, names, problems))
-                .collect(),
-            None => vec![expressions::read(text, item, scope, names, problems)],
-        }
-    };
-    let (grid, block, cluster) = (several("grid"), several("block"), several("cluster"));
-    let mut one = |key: &str| {
-        let item = section.get(key)?;
-        Some(expressions::read(text, item, scope, names, problems))
-    };
-    let launch = Launch {
-        grid,
-        block,
-        cluster,
-        shared: one("shared"),
-        threads: one("threads"),
-    };
+    let threads = section
+        .get("threads")
+        .map(|item| expressions::read(text, item, scope, names, problems));
     match language {
         Some(Language::C) => {
-            for key in ["grid", "block", "cluster", "shared"] {
+            for key in ["grid", "block", "cluster", "shared", "cooperative"] {
                 if section.has(key) {
-                    problems.push(
-                        Diagnostic::new(
-                            format!("`{key}` in `[launch]` is for CUDA kernels"),
-                            section.place(key),
-                        )
-                        .label("this kernel is written in C")
-                        .hint("a C entry is called once per launch; only `threads` says something about it"),
-                    );
+                    problems.push(only_for_cuda(section, "launch", key).hint(
+                        "a C entry is called once per launch; only `threads` says something about it",
+                    ));
                 }
             }
         }
@@ -82,22 +56,68 @@ pub(super) fn decode(
                     .hint("`block` says how many threads a block has"),
                 );
             }
-            for (key, example) in [("grid", "\"ceil_div(N, BLOCK)\""), ("block", "\"BLOCK\"")] {
-                if section.has(key) {
-                    continue;
-                }
-                let message = format!("a CUDA kernel needs `{key}` in `[launch]`");
-                let problem = match section.is_written() {
-                    true => Diagnostic::new(message, section.span.clone())
-                        .label(format!("`{key}` is missing")),
-                    false => Diagnostic::whole_file(message),
-                };
-                problems.push(problem.hint(format!("add a line such as `{key} = {example}`")));
-            }
+            let message = |key: &str| format!("a CUDA kernel needs `{key}` in `[launch]`");
+            needs_size(section, message, problems);
         }
         None => {}
     }
-    launch
+    Launch {
+        threads,
+        ..geometry(text, section, scope, names, problems)
+    }
+}
+
+/// The launch of a kernel without tunables, in the table that names it.
+pub(super) fn fixed(
+    text: &str,
+    section: &Section,
+    title: &str,
+    names: &Names,
+    problems: &mut Problems,
+) -> Launch {
+    let message = |key: &str| format!("`kernel` in `[{title}]` needs `{key}`");
+    needs_size(section, message, problems);
+    let scope = Scope::Dimensions("this kernel is compiled without tunables");
+    geometry(text, section, scope, names, problems)
+}
+
+fn geometry(
+    text: &str,
+    section: &Section,
+    scope: Scope,
+    names: &Names,
+    problems: &mut Problems,
+) -> Launch {
+    let mut several = |key: &str| -> Vec<Expr> {
+        let items = section.items(key).into_iter();
+        items
+            .map(|item| expressions::read(text, item, scope, names, problems))
+            .collect()
+    };
+    Launch {
+        grid: several("grid"),
+        block: several("block"),
+        cluster: several("cluster"),
+        shared: several("shared").pop(),
+        cooperative: section.flag("cooperative"),
+        threads: None,
+    }
+}
+
+/// Reports a launch without `grid` or `block`.
+fn needs_size(section: &Section, message: impl Fn(&str) -> String, problems: &mut Problems) {
+    for key in ["grid", "block"] {
+        if section.has(key) {
+            continue;
+        }
+        let problem = match section.is_written() {
+            true => Diagnostic::new(message(key), section.span.clone())
+                .label(format!("`{key}` is missing")),
+            false => Diagnostic::whole_file(message(key)),
+        };
+        let example = section.spec.key(key).map_or("", |k| k.example);
+        problems.push(problem.hint(format!("add a line such as `{example}`")));
+    }
 }
 
 pub(super) fn work(text: &str, section: &Section, names: &Names, problems: &mut Problems) -> Work {

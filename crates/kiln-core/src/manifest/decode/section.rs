@@ -156,6 +156,17 @@ impl<'a> Section<'a> {
         Some(texts.collect())
     }
 
+    /// The items of a list, or the one value written in its place.
+    pub fn items(&self, key: &str) -> Vec<&'a Item<'a>> {
+        let Some(item) = self.get(key) else {
+            return Vec::new();
+        };
+        match item.get_ref().as_array() {
+            Some(items) => items.iter().collect(),
+            None => vec![item],
+        }
+    }
+
     /// The number written, or the default where the key has one.
     pub fn number(&self, key: &str) -> Option<f64> {
         let written = self.get(key).and_then(number);
@@ -174,6 +185,12 @@ impl<'a> Section<'a> {
 
     pub fn written_count(&self, key: &str) -> Option<u64> {
         self.whole(key).and_then(|n| u64::try_from(n).ok())
+    }
+
+    /// A boolean that has a default.
+    pub fn flag(&self, key: &str) -> bool {
+        let written = self.get(key).and_then(|item| item.get_ref().as_bool());
+        written.unwrap_or(self.key(key).default == Some("true"))
     }
 
     /// A number that has a default.

@@ -1,13 +1,14 @@
 //! `[tolerance]`, `[gates]`, `[search]`, `[budget]`, `[measure]` and `[confirm]`.
 
-use super::Problems;
 use super::section::{Section, number};
+use super::{Problems, only_for_cuda};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
-use crate::manifest::keys::GATES;
+use crate::manifest::keys::{GATES, default_gate_policy};
 use crate::manifest::{
-    Budget, Confirm, GateAction, GatePolicy, Measure, Nonfinite, Search, Tolerance,
+    Budget, Confirm, GateAction, GatePolicy, Language, Measure, Nonfinite, Search, Tolerance,
 };
+use crate::protocol::Caches;
 
 pub(super) fn tolerances(
     section: &Section,
@@ -52,15 +53,16 @@ pub(super) fn tolerance(
 
 pub(super) fn gates(section: &Section) -> Vec<(String, GatePolicy)> {
     let policies = GATES.into_iter().filter_map(|gate| {
+        let default = default_gate_policy(gate);
         let word = section.written_text(gate).map(|w| w.value);
         let policy = match (word, section.key_section(gate)) {
             (Some(word), _) => GatePolicy {
                 action: action(&word),
-                limit: None,
+                ..default
             },
             (None, Some(table)) => GatePolicy {
                 action: action(&table.text("action")),
-                limit: table.whole("limit"),
+                limit: table.whole("limit").or(default.limit),
             },
             (None, None) => return None,
         };
@@ -104,13 +106,27 @@ pub(super) fn budget(section: &Section, problems: &mut Problems) -> Budget {
     }
 }
 
-pub(super) fn measure(section: &Section, problems: &mut Problems) -> Measure {
+pub(super) fn measure(
+    section: &Section,
+    language: Option<Language>,
+    problems: &mut Problems,
+) -> Measure {
+    for key in ["caches", "energy"] {
+        if language == Some(Language::C) && section.has(key) {
+            problems.push(only_for_cuda(section, "measure", key));
+        }
+    }
     let measure = Measure {
         min_samples: section.count("min_samples"),
         max_samples: section.count("max_samples"),
         precision: section.real("precision"),
         max_seconds: section.real("max_seconds"),
         cut_ratio: section.real("cut_ratio"),
+        caches: match section.text("caches").as_str() {
+            "cold" => Caches::Cold,
+            _ => Caches::Warm,
+        },
+        energy: section.flag("energy"),
         compile_timeout_seconds: section.real("compile_timeout_seconds"),
         run_timeout_seconds: section.real("run_timeout_seconds"),
     };

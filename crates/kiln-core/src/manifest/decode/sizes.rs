@@ -2,6 +2,8 @@
 //!
 //! Expressions that name tunables are left alone: which values meet is known only in the space.
 
+use std::ops::RangeInclusive;
+
 use toml::de::DeTable;
 
 use super::Problems;
@@ -11,11 +13,13 @@ use super::table;
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expression::Expr;
-use crate::manifest::{ArgumentKind, Manifest, Shape};
+use crate::manifest::{ArgumentKind, BaselineKind, Launch, Manifest, Reference, Shape, Swizzle};
 use crate::value::Value;
 
 /// A buffer larger than this (one pebibyte) is a mistake in its shape.
 const MOST_BYTES: i64 = 1 << 50;
+
+const ANY_SIZE: RangeInclusive<i64> = 1..=i64::MAX;
 
 pub(super) fn check<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &mut Problems) {
     let section = table(root, "arguments");
@@ -30,10 +34,25 @@ pub(super) fn check<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &m
                     check_scalar(manifest, &what, argument.dtype, value, item, problems);
                 }
             }
+            ArgumentKind::Tma { tile, swizzle, .. } => {
+                let tile = Tile {
+                    what: &what,
+                    element_bytes: argument.dtype.size_bytes() as i64,
+                    extents: tile,
+                    swizzle: *swizzle,
+                };
+                check_tile(manifest, &tile, &fields, problems);
+            }
             ArgumentKind::Buffer { shape, .. } => {
                 check_buffer(manifest, &what, argument.dtype, shape, &fields, problems);
             }
         }
+    }
+    if let Some(Reference::Kernel { launch, .. }) = &manifest.reference {
+        check_launch(manifest, "reference", launch, root, problems);
+    }
+    if let Some(BaselineKind::Kernel { launch, .. }) = manifest.baseline.as_ref().map(|b| &b.kind) {
+        check_launch(manifest, "baseline", launch, root, problems);
     }
     let section = table(root, "work");
     for (key, expr) in [
@@ -75,6 +94,34 @@ fn on_shape(
     }
 }
 
+/// Like `on_shape`, for an integer within a range.
+fn size_on_shape(
+    what: &str,
+    expr: &Expr,
+    shape: &Shape,
+    item: &Item,
+    allowed: RangeInclusive<i64>,
+    problems: &mut Problems,
+) -> Option<i64> {
+    let value = on_shape(what, expr, shape, item, problems)?;
+    if let Value::Int(n) = value
+        && allowed.contains(&n)
+    {
+        return Some(n);
+    }
+    let (least, most) = allowed.into_inner();
+    let problem = Diagnostic::new(
+        format!("{what} is {value} on shape `{}`", shape.name),
+        item.span(),
+    )
+    .label(match most {
+        i64::MAX => format!("expected an integer from {least}"),
+        _ => format!("expected an integer from {least} to {most}"),
+    });
+    problems.push(division_hint(problem, &value));
+    None
+}
+
 fn check_buffer(
     manifest: &Manifest,
     what: &str,
@@ -86,29 +133,15 @@ fn check_buffer(
     let Some(shape_item) = fields.get("shape") else {
         return;
     };
-    let items = shape_item
-        .get_ref()
-        .as_array()
-        .map_or(&[][..], |a| a.as_ref());
+    let what_size = format!("a size of {what}");
     for shape in &manifest.shapes {
         let before = problems.found.len();
         let mut bytes = Some(dtype.size_bytes() as i64);
-        for (expr, item) in extents.iter().zip(items) {
-            match on_shape(&format!("the size of {what}"), expr, shape, item, problems) {
-                Some(Value::Int(n)) if n >= 1 => {
-                    bytes = bytes
-                        .and_then(|b| b.checked_mul(n))
-                        .filter(|b| *b <= MOST_BYTES);
-                }
-                Some(other) => {
-                    let problem = Diagnostic::new(
-                        format!("a size of {what} is {other} on shape `{}`", shape.name),
-                        item.span(),
-                    )
-                    .label("expected an integer from 1");
-                    problems.push(division_hint(problem, &other));
-                }
-                None => {}
+        for (expr, item) in extents.iter().zip(fields.items("shape")) {
+            if let Some(n) = size_on_shape(&what_size, expr, shape, item, ANY_SIZE, problems) {
+                bytes = bytes
+                    .and_then(|b| b.checked_mul(n))
+                    .filter(|b| *b <= MOST_BYTES);
             }
         }
         if bytes.is_none() {
@@ -123,6 +156,76 @@ fn check_buffer(
         // The other shapes most likely have the same problem.
         if problems.found.len() > before {
             return;
+        }
+    }
+}
+
+/// The box of a descriptor.
+struct Tile<'a> {
+    what: &'a str,
+    element_bytes: i64,
+    extents: &'a [Expr],
+    swizzle: Swizzle,
+}
+
+/// Limits of `cuTensorMapEncodeTiled` in the CUDA driver API.
+fn check_tile(manifest: &Manifest, tile: &Tile, fields: &Section, problems: &mut Problems) {
+    let what = format!("a size of the box of {}", tile.what);
+    for shape in &manifest.shapes {
+        let before = problems.found.len();
+        let mut inner = None;
+        for (expr, item) in tile.extents.iter().zip(fields.items("box")) {
+            let size = size_on_shape(&what, expr, shape, item, 1..=256, problems);
+            inner = size.map(|n| (n * tile.element_bytes, item));
+        }
+        if let Some((bytes, item)) = inner {
+            let problem = Diagnostic::new(
+                format!(
+                    "the last size of the box of {} is {bytes} bytes on shape `{}`",
+                    tile.what, shape.name
+                ),
+                item.span(),
+            );
+            if bytes % 16 != 0 {
+                problems.push(problem.label("expected a multiple of 16 bytes"));
+            } else if let Some(row) = tile.swizzle.row_bytes().filter(|row| bytes > *row) {
+                problems.push(
+                    problem
+                        .label(format!("expected at most the {row} bytes of `swizzle`"))
+                        .hint("make the box narrower and load several of them"),
+                );
+            }
+        }
+        if problems.found.len() > before {
+            return;
+        }
+    }
+}
+
+/// The launch of a kernel without tunables.
+fn check_launch<'a>(
+    manifest: &Manifest,
+    title: &str,
+    launch: &Launch,
+    root: &'a DeTable<'a>,
+    problems: &mut Problems,
+) {
+    let section = table(root, title);
+    for (key, exprs, allowed) in [
+        ("grid", &launch.grid[..], ANY_SIZE),
+        ("block", &launch.block, ANY_SIZE),
+        ("cluster", &launch.cluster, ANY_SIZE),
+        ("shared", launch.shared.as_slice(), 0..=i64::MAX),
+    ] {
+        let what = format!("`{key}` in `[{title}]`");
+        for (expr, item) in exprs.iter().zip(section.items(key)) {
+            for shape in &manifest.shapes {
+                let before = problems.found.len();
+                size_on_shape(&what, expr, shape, item, allowed.clone(), problems);
+                if problems.found.len() > before {
+                    break;
+                }
+            }
         }
     }
 }

@@ -10,20 +10,21 @@ pub(super) static ARGUMENTS: Table = named(
         what: "argument",
         names: NameRule::Parameter,
         kinds: &[Kind::Table(&ARGUMENT)],
-        doc: "A scalar (`value`) or a buffer (`shape`).",
+        doc: ARGUMENT.doc,
         example: "x = { dtype = \"f32\", shape = [\"N\"] }",
     },
 );
 
 static ARGUMENT: Table = table(
-    "A scalar (`value`) or a buffer (`shape`).",
+    "A scalar (`value`), a buffer (`shape`) or a descriptor of a buffer (`tma`).",
     &[
         Key::required(
             "dtype",
             &[Kind::Word(&DTYPES)],
-            "Type of the scalar or of one element.",
+            "Type of the scalar or of one element; a descriptor has its buffer's.",
             "dtype = \"f32\"",
-        ),
+        )
+        .unless("tma"),
         Key::optional(
             "value",
             &[Kind::Expression, ANY_NUMBER],
@@ -68,6 +69,29 @@ static ARGUMENT: Table = table(
             "Allowed error of this output; a number is `rtol`.",
             "tolerance = 1e-5",
         ),
+        Key::optional(
+            "tma",
+            &[Kind::Text],
+            "The buffer that this argument describes for the tensor memory accelerator, as a `CUtensorMap` (CUDA).",
+            "tma = \"K\"",
+        ),
+        Key::optional(
+            "box",
+            &[Kind::List {
+                items: EXTENT,
+                least: 1,
+                most: 5,
+            }],
+            "Elements loaded at a time, over tunables and dimensions, outermost first; needed with `tma`.",
+            "box = [\"BLOCK_N\", \"D\"]",
+        ),
+        Key::optional(
+            "swizzle",
+            &[Kind::Word(&["none", "32B", "64B", "128B"])],
+            "How a box is permuted in shared memory.",
+            "swizzle = \"128B\"",
+        )
+        .or("\"none\""),
     ],
 );
 

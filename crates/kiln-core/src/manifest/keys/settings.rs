@@ -1,15 +1,6 @@
-//! The tables of settings: tolerances, gates, search, budget, measurement.
+//! The tables of settings: tolerances, search, budget, measurement.
 
 use super::{Bounds, Key, Kind, Table};
-
-/// Static gates a manifest may set; each has a line in the user's reference.
-pub const GATES: [&str; 5] = [
-    "threads",
-    "memory",
-    "threads_per_block",
-    "shared_memory",
-    "grid",
-];
 
 pub(super) const DTYPES: [&str; 12] = [
     "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
@@ -78,59 +69,6 @@ pub(super) static TOLERANCES: Table = table(
             "nonfinite = \"match\"",
         )
         .or("\"reject\""),
-    ],
-);
-
-pub(super) const GATE_KINDS: &[Kind] =
-    &[Kind::Word(&["reject", "warn", "off"]), Kind::Table(&GATE)];
-
-pub(super) const fn gate(name: &'static str, doc: &'static str, example: &'static str) -> Key {
-    Key::optional(name, GATE_KINDS, doc, example)
-}
-
-pub(super) static GATE_TABLE: Table = table(
-    "What happens to a config that exceeds a limit of the device.",
-    &[
-        gate(
-            GATES[0],
-            "Threads a C kernel starts, against the processor's.",
-            "threads = \"warn\"",
-        ),
-        gate(
-            GATES[1],
-            "Bytes of all buffers, against the memory there is.",
-            "memory = { limit = 8_000_000_000 }",
-        ),
-        gate(
-            GATES[2],
-            "Threads per block (CUDA).",
-            "threads_per_block = { limit = 512 }",
-        ),
-        gate(
-            GATES[3],
-            "Shared memory per block in bytes (CUDA).",
-            "shared_memory = { limit = 49152 }",
-        ),
-        gate(GATES[4], "Blocks per grid (CUDA).", "grid = \"off\""),
-    ],
-);
-
-pub(super) static GATE: Table = table(
-    "A gate with its own limit.",
-    &[
-        Key::optional(
-            "action",
-            &[Kind::Word(&["reject", "warn", "off"])],
-            "What happens to a config over the limit.",
-            "action = \"warn\"",
-        )
-        .or("\"reject\""),
-        Key::optional(
-            "limit",
-            &[whole(0, i64::MAX)],
-            "Replaces the device's limit.",
-            "limit = 8",
-        ),
     ],
 );
 
@@ -237,6 +175,20 @@ pub(super) static MEASURE: Table = table(
             "cut_ratio = 1.5",
         )
         .or("1.5"),
+        Key::optional(
+            "caches",
+            &[Kind::Word(&["warm", "cold"])],
+            "What a launch finds in the L2 cache: what the one before left, or nothing (CUDA).",
+            "caches = \"cold\"",
+        )
+        .or("\"warm\""),
+        Key::optional(
+            "energy",
+            &[Kind::Bool],
+            "Measure the energy of finalists and baseline too (CUDA).",
+            "energy = true",
+        )
+        .or("false"),
         Key::optional(
             "compile_timeout_seconds",
             &[SECONDS],

@@ -1,9 +1,9 @@
 //! The tables that describe a kernel, in the order a manifest is usually written.
 
 use super::arguments::ARGUMENTS;
-use super::settings::{
-    ANY_NUMBER, BUDGET, CONFIRM, GATE_TABLE, MEASURE, POSITIVE, SEARCH, TOLERANCES, table, whole,
-};
+use super::comparison::{BASELINE, REFERENCE};
+use super::gates::GATE_TABLE;
+use super::settings::{ANY_NUMBER, BUDGET, CONFIRM, MEASURE, SEARCH, TOLERANCES, table, whole};
 use super::{Entries, Key, Kind, NameRule, Table};
 
 /// Compiler flags of a C kernel that names none.
@@ -17,13 +17,13 @@ pub(super) const fn named(doc: &'static str, entries: Entries) -> Table {
     }
 }
 
-const STRINGS: Kind = Kind::List {
+pub(super) const STRINGS: Kind = Kind::List {
     items: &[Kind::Text],
     least: 0,
     most: 1_000,
 };
 pub(super) const EXTENT: &[Kind] = &[Kind::Expression, whole(1, i64::MAX)];
-const UP_TO_THREE: &[Kind] = &[
+pub(super) const UP_TO_THREE: &[Kind] = &[
     Kind::Expression,
     whole(1, i64::MAX),
     Kind::List {
@@ -160,14 +160,14 @@ static KERNEL: Table = table(
         ),
         Key::required(
             "entry",
-            &[Kind::Identifier],
-            "The function to call, or the `__global__` function to launch.",
+            &[Kind::Entry],
+            "The function to call, or the `__global__` function to launch; in CUDA it may be `space::kernel<float, TILE>`.",
             "entry = \"kernel\"",
         ),
         Key::optional(
             "flags",
             &[STRINGS],
-            "Compiler flags; by default `-O3 -march=native` for C and none for CUDA.",
+            "Compiler flags; by default `-O3 -march=native` for C and none for CUDA. The architecture and the tunables are kiln's to set.",
             "flags = [\"-O3\", \"-march=native\"]",
         ),
         Key::optional(
@@ -181,6 +181,13 @@ static KERNEL: Table = table(
             "include_dirs = [\"include\"]",
         )
         .or("[]"),
+        Key::optional(
+            "compiler",
+            &[Kind::Word(&["nvrtc", "nvcc"])],
+            "What compiles a CUDA kernel; `nvcc` is slower and takes sources that NVRTC cannot.",
+            "compiler = \"nvcc\"",
+        )
+        .or("\"nvrtc\""),
     ],
 );
 
@@ -306,6 +313,13 @@ static LAUNCH: Table = table(
             "shared = \"4 * BLOCK\"",
         ),
         Key::optional(
+            "cooperative",
+            &[Kind::Bool],
+            "All blocks run at once and may wait for each other (CUDA).",
+            "cooperative = true",
+        )
+        .or("false"),
+        Key::optional(
             "threads",
             EXTENT,
             "How many threads a C kernel starts.",
@@ -330,71 +344,4 @@ static WORK: Table = table(
             "bytes = \"12 * N\"",
         ),
     ],
-);
-
-static REFERENCE: Table = table(
-    "Where right answers come from; needed for C kernels.",
-    &[
-        Key::optional(
-            "c",
-            &[Kind::Function],
-            "A C function with the kernel's parameters, every floating type replaced by `double`.",
-            "c = \"reference.c:kernel\"",
-        ),
-        Key::optional(
-            "flags",
-            &[STRINGS],
-            "Compiler flags of the C function.",
-            "flags = [\"-O2\"]",
-        )
-        .or("[\"-O2\"]"),
-        Key::optional(
-            "file",
-            &[Kind::Path],
-            "A `.npy` file per output; `{argument}` and `{shape}` become names.",
-            "file = \"expected_{argument}_{shape}.npy\"",
-        ),
-    ],
-);
-
-static BASELINE: Table = table(
-    "What the winner has to beat.",
-    &[
-        Key::optional(
-            "c",
-            &[Kind::Function],
-            "A C function with the kernel's own parameters.",
-            "c = \"baseline.c:kernel\"",
-        ),
-        Key::optional(
-            "flags",
-            &[STRINGS],
-            "Compiler flags of the C function; by default the kernel's for a C kernel, else `-O3 -march=native`.",
-            "flags = [\"-O3\"]",
-        ),
-        Key::optional(
-            "config",
-            &[Kind::Table(&CONFIG)],
-            "One config of the kernel itself, every tunable given.",
-            "config = { BLOCK = 32 }",
-        ),
-        Key::optional(
-            "target",
-            &[POSITIVE],
-            "The speedup that counts as success.",
-            "target = 1.10",
-        )
-        .or("1.10"),
-    ],
-);
-
-static CONFIG: Table = named(
-    "A value for every tunable; it need not be one of the candidates.",
-    Entries {
-        what: "tunable",
-        names: NameRule::Identifier,
-        kinds: &[Kind::Scalar],
-        doc: "Value of this tunable.",
-        example: "config = { BLOCK = 32 }",
-    },
 );

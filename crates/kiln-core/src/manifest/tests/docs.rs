@@ -2,16 +2,16 @@
 
 use super::parsed;
 use crate::expression::function_names;
-use crate::manifest::keys::{Key, Kind, ROOT, Table};
+use crate::manifest::keys::{Key, Kind, Need, ROOT, Table};
 
 const REFERENCE: &str = include_str!("../../../../../docs/manifest.md");
 
 fn type_text(kind: &Kind) -> String {
     match kind {
         Kind::Text | Kind::Label => "string".into(),
-        Kind::Identifier => "function name".into(),
+        Kind::Entry => "function name".into(),
         Kind::Path => "path".into(),
-        Kind::Function => "`file.c:function`".into(),
+        Kind::Function(example) => format!("`{example}`"),
         Kind::Word(words) => format!("`\"{}\"`", words.join("\"`, `\"")),
         Kind::Expression => "expression".into(),
         Kind::Whole { least, most } => match (*least, *most) {
@@ -19,6 +19,7 @@ fn type_text(kind: &Kind) -> String {
             (least, most) => format!("integer {least} to {most}"),
         },
         Kind::Number(bounds) => format!("number {}", bounds.describe()).trim().to_string(),
+        Kind::Bool => "boolean".into(),
         Kind::Scalar => "boolean, number or string".into(),
         Kind::List { most, .. } if *most <= 16 => format!("list of 1 to {most} of them"),
         Kind::List { items, .. } => format!("list ({})", types_text(items)),
@@ -40,8 +41,9 @@ fn types_text(kinds: &[Kind]) -> String {
 fn row(keys: &[Key]) -> String {
     let key = &keys[0];
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", k.name)).collect();
-    let default = match (key.required, key.default) {
-        (true, _) => "required".to_string(),
+    let default = match (key.need, key.default) {
+        (Need::Always, _) => "required".to_string(),
+        (Need::Unless(other), _) => format!("required without `{other}`"),
         (_, Some(default)) => format!("`{default}`"),
         (_, None) => "-".to_string(),
     };

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{ATTENTION, MATMUL, SAXPY};
+use super::{ATTENTION, HOPPER, MATMUL, SAXPY};
 use crate::manifest::{Manifest, first_manifest};
 
 /// Pieces that mean something to TOML, to the manifest or to expressions.
@@ -58,6 +58,11 @@ const TOKENS: &[&str] = &[
     "file",
     "tolerance",
     "kind",
+    "tma",
+    "box",
+    "kernel",
+    "python",
+    "cooperative",
     "[shapes.tiny]",
     "[tunables]",
     "[kernel]",
@@ -127,7 +132,7 @@ fn broken_manifests_give_messages() {
     let mut random = ChaCha8Rng::seed_from_u64(11);
     let mut valid = 0;
     for case in 0..10_000 {
-        let base = [SAXPY, MATMUL, ATTENTION][case % 3];
+        let base = [SAXPY, MATMUL, ATTENTION, HOPPER][case % 4];
         let text = mutate(base, &mut random);
         match Manifest::parse(&text) {
             Ok(manifest) => {

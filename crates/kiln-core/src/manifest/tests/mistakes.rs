@@ -1,6 +1,6 @@
 //! One case per kind of mistake; the messages are in one snapshot, to be read as a whole.
 
-use super::{ATTENTION, MATMUL, SAXPY, rendered};
+use super::{ATTENTION, HOPPER, MATMUL, SAXPY, rendered};
 
 /// A valid manifest, what is replaced in it, and by what.
 struct Mistake {
@@ -33,9 +33,17 @@ const fn attention(title: &'static str, replace: &'static str, with: &'static st
     }
 }
 
+const fn hopper(title: &'static str, replace: &'static str, with: &'static str) -> Mistake {
+    Mistake {
+        base: HOPPER,
+        ..saxpy(title, replace, with)
+    }
+}
+
 const UNROLL: &str = "UNROLL = [1, 2, 4]";
 const N: &str = "N = 1024";
 const X: &str = "x = { dtype = \"f32\", shape = [\"N\"] }";
+const ENTRY: &str = "\"hopper_fwd\"";
 const FITS: &str = "\"BLOCK <= N\"";
 
 const MISTAKES: &[Mistake] = &[
@@ -58,6 +66,24 @@ const MISTAKES: &[Mistake] = &[
     saxpy("language that cannot be told", "saxpy.c\"", "saxpy.cpp\""),
     saxpy("wrong type", "\"saxpy\"", "7"),
     saxpy("entry that is no function", "\"saxpy\"", "\"sax py()\""),
+    saxpy("C entry with a namespace", "\"saxpy\"", "\"linear::saxpy\""),
+    hopper("entry that is half an instance", ENTRY, "\"mm<float\""),
+    hopper("entry with a string in it", ENTRY, "'mm<\"a\">'"),
+    saxpy(
+        "flag that defines a tunable",
+        "\"saxpy\"",
+        "\"saxpy\"\nflags = [\"-O3\", \"-DUNROLL=2\"]",
+    ),
+    hopper(
+        "flags that choose the architecture",
+        "[\"-lineinfo\"]",
+        "[\"-arch=sm_80\", \"--gpu-architecture\", \"sm_80\", \"-gencode=arch=a\"]",
+    ),
+    hopper(
+        "flags that define a tunable, in two parts and in words",
+        "[\"-lineinfo\"]",
+        "[\"-D\", \"BLOCK_M=64\", \"--define-macro=BLOCK_M\", \"-DBLOCK_MAX=1\"]",
+    ),
     // Tunables.
     saxpy("empty list", UNROLL, "UNROLL = []"),
     saxpy("duplicate value", UNROLL, "UNROLL = [1, 2, 1]"),
@@ -184,6 +210,30 @@ const MISTAKES: &[Mistake] = &[
         X,
         "x = { dtype = \"f32\", shape = [\"N\"], file = \"{shap}.npy\" }",
     ),
+    hopper("descriptor of nothing", "tma = \"Q\"", "tma = \"q\""),
+    hopper("descriptor of a scalar", "tma = \"Q\"", "tma = \"S\""),
+    hopper("descriptor without a box", ", box = [1, \"D // 2\"]", ""),
+    hopper(
+        "descriptor with a shape",
+        "swizzle = \"128B\"",
+        "shape = [\"S\"]",
+    ),
+    hopper("descriptor of another type", "\"f32\", tma", "\"f16\", tma"),
+    hopper(
+        "box of too many sizes",
+        "[\"BLOCK_M\", \"D\"]",
+        "[1, 1, 1, \"BLOCK_M\", \"D\"]",
+    ),
+    hopper("box too large", "[1, \"D // 2\"]", "[\"S\", \"D // 2\"]"),
+    hopper("box not aligned", "\"D // 2\"", "\"D // 32\""),
+    hopper("box wider than the swizzle", "\"128B\"", "\"64B\""),
+    hopper("swizzle that does not exist", "\"128B\"", "\"128\""),
+    hopper("box of no descriptor", "tma = \"O\", ", "value = 1, "),
+    saxpy(
+        "descriptor in C",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\"] }\nx_map = { tma = \"x\", box = [4] }",
+    ),
     // Launch, reference, baseline.
     matmul(
         "launch for C",
@@ -200,6 +250,42 @@ const MISTAKES: &[Mistake] = &[
         "[reference]\nc = \"reference.c:matmul\"\n",
         "",
     ),
+    attention(
+        "missing reference of a CUDA kernel",
+        "[reference]\nfile = \"expected/{argument}_{shape}.npy\"\n",
+        "",
+    ),
+    attention(
+        "reference of no kind",
+        "file = \"expected/{argument}_{shape}.npy\"",
+        "",
+    ),
+    saxpy(
+        "reference kernel for C",
+        "c = \"reference.c:saxpy\"",
+        "kernel = \"reference.cu:saxpy\"",
+    ),
+    hopper(
+        "reference kernel without a launch",
+        "grid = [\"S\", \"B * H\"]\nblock = 128\nshared",
+        "shared",
+    ),
+    hopper(
+        "reference launched by a tunable",
+        "[\"S\", ",
+        "[\"BLOCK_M\", ",
+    ),
+    hopper("reference launch below 1", "[\"S\", ", "[\"S // 64\", "),
+    hopper(
+        "launch of a Python reference",
+        "kernel = \"naive.cu:naive\"",
+        "python = \"naive.py:naive\"",
+    ),
+    attention(
+        "flags for a file",
+        "file = \"exp",
+        "flags = []\nfile = \"exp",
+    ),
     saxpy(
         "two references",
         ":saxpy\"\n",
@@ -215,6 +301,36 @@ const MISTAKES: &[Mistake] = &[
         "one file for many shapes",
         "{argument}_{shape}.npy",
         "{argument}.npy",
+    ),
+    hopper(
+        "boolean as a number",
+        "cooperative = true",
+        "cooperative = 1",
+    ),
+    matmul(
+        "CUDA settings for C",
+        "include_dirs = [\"include\"]",
+        "compiler = \"nvcc\"",
+    ),
+    matmul(
+        "cooperative launch for C",
+        "threads = \"THREADS\"",
+        "cooperative = true",
+    ),
+    hopper(
+        "C function against a CUDA kernel",
+        "python = \"sdpa.py:default\"",
+        "c = \"sdpa.c:sdpa\"",
+    ),
+    saxpy(
+        "Python against a C kernel",
+        "[reference]",
+        "[baseline]\npython = \"b.py:f\"\nalso = [\"b.py:g\"]\n[reference]",
+    ),
+    hopper(
+        "function missing in a list",
+        "\"sdpa.py:math\"",
+        "\"sdpa.py\"",
     ),
     matmul(
         "baseline config without a tunable",
@@ -233,6 +349,12 @@ const MISTAKES: &[Mistake] = &[
     ),
     // Settings.
     matmul("unknown gate", "memory =", "memry ="),
+    hopper(
+        "percentage",
+        "\"warn\"\ncluster",
+        "{ limit = 500 }\ncluster",
+    ),
+    matmul("caches of a C kernel", "cut_ratio = 2", "caches = \"cold\""),
     matmul("bad strategy", "\"random\"", "\"rnd\""),
     matmul("cost without price", "price_per_hour = 3.5\n", ""),
     matmul("number out of range", "precision = 0.02", "precision = 2"),

@@ -277,3 +277,67 @@ fn ids_follow_names_and_values_only() {
     assert_eq!(json, format!("\"{id}\""));
     assert_eq!(serde_json::from_str::<ConfigId>(&json).unwrap(), id);
 }
+
+#[test]
+fn a_restricted_space_has_only_the_given_configs() {
+    let space = space(
+        vec![
+            tunable("a", 1..=4),
+            tunable("b", 1..=4),
+            tunable("c", 1..=3),
+        ],
+        &["a * b <= LIMIT"],
+    );
+    let all: Vec<Config> = space.iter().collect();
+    assert_eq!(all.len(), 8 * 3);
+    let invalid = space.config_from(&[
+        ("a".into(), Value::Int(4)),
+        ("b".into(), Value::Int(4)),
+        ("c".into(), Value::Int(1)),
+    ]);
+    // In any order, some twice, one that breaks a rule.
+    let given = all.iter().rev().step_by(5).chain(&all[..2]).cloned();
+    let few = space.restricted_to(given.clone().chain(given).chain(invalid), "elsewhere");
+    let kept: Vec<Config> = few.iter().collect();
+    let expected: Vec<Config> = all
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| *i < 2 || (all.len() - 1 - i).is_multiple_of(5))
+        .map(|(_, config)| config.clone())
+        .collect();
+    assert_eq!(kept, expected);
+    for config in &all {
+        assert_eq!(few.contains(config), kept.contains(config));
+        assert!(few.neighbours(config).iter().all(|n| kept.contains(n)));
+    }
+    for seed in 0..20 {
+        assert!(kept.contains(&few.sample(&mut rng(seed)).unwrap()));
+        let mut design = few.latin_hypercube(99, &mut rng(seed));
+        design.sort();
+        let mut sorted = kept.clone();
+        sorted.sort();
+        assert_eq!(design, sorted);
+    }
+    let removed: u128 = few.removals().iter().map(|r| r.removed).sum();
+    assert_eq!(removed, few.cartesian() - kept.len() as u128);
+    let lost = few.removals().last().unwrap();
+    assert_eq!(
+        (lost.name.as_str(), lost.removed),
+        ("elsewhere", 24 - kept.len() as u128)
+    );
+
+    let whole = space.restricted_to(all.clone(), "elsewhere");
+    assert_eq!(whole.removals(), space.removals());
+    assert_eq!(space.restricted_to([], "elsewhere").count(), Some(0));
+}
+
+#[test]
+fn a_space_too_large_to_list_can_be_restricted() {
+    let limits = BuildLimits { rows: 4, nodes: 9 };
+    let tunables = vec![tunable("a", 1..=50), tunable("b", 1..=50)];
+    let space = build(tunables, &["a <= b"], limits).unwrap();
+    assert_eq!(space.count(), None);
+    let drawn: BTreeSet<Config> = (0..9).filter_map(|s| space.sample(&mut rng(s))).collect();
+    let few = space.restricted_to(drawn.clone(), "elsewhere");
+    assert_eq!(few.iter().collect::<BTreeSet<_>>(), drawn);
+}

@@ -1,0 +1,102 @@
+//! What buffers hold before a launch, made on the host.
+
+use kiln_core::dtype::DType;
+use kiln_core::input;
+use kiln_core::manifest::{Fill, Role};
+use kiln_core::protocol::{ArgumentSpec, Problem, Refusal};
+use kiln_core::threads;
+use kiln_core::value::Value;
+
+use crate::npy;
+
+/// Contents of an input or inout buffer, in the type the kernel sees.
+pub fn of_buffer(spec: &ArgumentSpec, stream: u64) -> Result<Vec<u8>, Refusal> {
+    let ArgumentSpec::Buffer {
+        dtype,
+        fill,
+        seen_as,
+        ..
+    } = spec
+    else {
+        return Ok(Vec::new());
+    };
+    let too_large = Refusal::OutOfMemory { bytes: u64::MAX };
+    let elements = spec.elements().ok_or(too_large)? as usize;
+    Ok(widen(
+        drawn(spec, fill, *dtype, elements, stream)?,
+        *dtype,
+        *seen_as,
+    ))
+}
+
+/// The seed of one argument's contents.
+pub fn stream(problem: &Problem, argument: usize) -> u64 {
+    input::mix(&[problem.seed, argument as u64])
+}
+
+/// All inputs of a problem one after another in their declared types, for a worker that cannot
+/// draw them itself.
+pub fn inputs(problem: &Problem) -> Result<Vec<u8>, Refusal> {
+    let mut all = Vec::new();
+    for (index, spec) in problem.arguments.iter().enumerate() {
+        if let ArgumentSpec::Buffer {
+            role: Role::Input | Role::InOut,
+            dtype,
+            fill,
+            ..
+        } = spec
+        {
+            let elements = spec.elements().unwrap_or(0) as usize;
+            all.extend(drawn(spec, fill, *dtype, elements, stream(problem, index))?);
+        }
+    }
+    Ok(all)
+}
+
+/// The bytes of a scalar, little-endian and padded to eight.
+pub fn of_scalar(dtype: DType, value: &Value) -> [u8; 8] {
+    let mut bytes = Vec::with_capacity(8);
+    match (value, dtype) {
+        // Exact for 64-bit integers, which `push_f64` would round.
+        (Value::Int(i), DType::I64 | DType::U64) => bytes.extend(i.to_le_bytes()),
+        _ => dtype.push_f64(value.as_f64().unwrap_or(f64::NAN), &mut bytes),
+    }
+    bytes.resize(8, 0);
+    bytes.try_into().expect("resized to eight")
+}
+
+fn drawn(
+    spec: &ArgumentSpec,
+    fill: &Fill,
+    dtype: DType,
+    elements: usize,
+    stream: u64,
+) -> Result<Vec<u8>, Refusal> {
+    match fill {
+        Fill::File { path } => {
+            npy::read(path, dtype, elements).map_err(|message| Refusal::BadTask {
+                message: format!("input `{}`: {message}", spec.name()),
+            })
+        }
+        fill => Ok(input::draw(fill, dtype, elements, stream)),
+    }
+}
+
+/// The same values in a wider type: the reference must see what the kernel sees, rounding included.
+fn widen(bytes: Vec<u8>, from: DType, to: DType) -> Vec<u8> {
+    const PIECE: usize = 1 << 16;
+    if from == to {
+        return bytes;
+    }
+    let elements = bytes.len() / from.size_bytes();
+    let pieces = threads::map(elements.div_ceil(PIECE), |piece| {
+        let last = elements.min((piece + 1) * PIECE);
+        let mine = &bytes[piece * PIECE * from.size_bytes()..last * from.size_bytes()];
+        let mut wide = Vec::with_capacity((last - piece * PIECE) * to.size_bytes());
+        for element in mine.chunks_exact(from.size_bytes()) {
+            to.push_f64(from.read_f64(element), &mut wide);
+        }
+        wide
+    });
+    pieces.concat()
+}

@@ -1,0 +1,3 @@
+// Its function pointers are for the host.
+#pragma once
+#include <cuda.h>

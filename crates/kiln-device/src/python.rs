@@ -1,0 +1,67 @@
+//! A Python process that serves the worker protocol for a function in a user's file.
+//!
+//! The script itself explains what it does and how it is started; here is only its text and the
+//! command. PyTorch and NumPy are what the user's interpreter has, never what kiln is built with.
+
+use std::process::Command;
+
+/// The whole program, handed over on the command line so that nothing has to be installed.
+pub const CHILD: &str = concat!(
+    include_str!("python/start.py"),
+    include_str!("python/pipes.py"),
+    include_str!("python/arrays.py"),
+    include_str!("python/problem.py"),
+    include_str!("python/timing.py"),
+    include_str!("python/child.py"),
+);
+
+/// Problems the child remembers: coming back to one needs no inputs.
+pub const REMEMBERED_PROBLEMS: usize = 4;
+
+/// What the function is for, which decides the types it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Floating inputs arrive as `f64` and floating outputs come back as `f64`.
+    Reference,
+    /// Every buffer has its declared type; calls can be timed on a CUDA device.
+    Baseline,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Reference => "reference",
+            Mode::Baseline => "baseline",
+        }
+    }
+}
+
+/// Starts the child under an interpreter. Its pipes are the caller's to set.
+///
+/// Unlike other workers it takes seconds to greet: it imports torch first, where there is one.
+pub fn command(python: &str, mode: Mode) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-u", "-c", CHILD, mode.name()]);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_core::protocol::{MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL_VERSION};
+
+    #[test]
+    fn the_script_speaks_this_protocol() {
+        assert!(CHILD.contains(&format!("\nPROTOCOL = {PROTOCOL_VERSION}\n")));
+        assert!(CHILD.contains(&format!("\nREMEMBERED_PROBLEMS = {REMEMBERED_PROBLEMS}\n")));
+        assert!(CHILD.contains("\nMAX_HEADER_BYTES = 64 << 20\n"));
+        assert!(CHILD.contains("\nMAX_PAYLOAD_BYTES = 16 << 30\n"));
+        assert_eq!((MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES), (64 << 20, 16 << 30));
+    }
+
+    /// The kernel takes no single argument of more than 128 KiB.
+    #[test]
+    fn the_script_fits_on_a_command_line() {
+        assert!(CHILD.len() < 100 << 10);
+    }
+}

@@ -1,0 +1,300 @@
+//! Where candidates are built, run and compared: a real device here, a recording in `replay`.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use kiln_core::event::Confirmation;
+use kiln_core::trial::{Assignment, CompileFacts, Outcome, Trial};
+
+use super::compile_pool::{Build, Built, CompilePool};
+use super::confirm::{Candidate, Confirmer};
+use super::crew::Crew;
+use super::evaluate::{self, Contender, Seeds};
+use super::oracle::Oracle;
+use super::worker::WorkerKind;
+use super::{interrupt, interrupted};
+use crate::exit::{Exit, Failure};
+use crate::task::{Part, Source, Task};
+
+/// What became of one config.
+pub struct Tried {
+    pub outcome: Outcome,
+    pub skipped_shapes: Vec<String>,
+    pub compile: Option<CompileFacts>,
+}
+
+/// The dangerous and slow half of a study. The other half, `tune`, decides and stores.
+pub trait Bench {
+    /// Checks and times the baseline like any candidate; one that fails ends everything.
+    fn baseline(&mut self, secret: u64) -> Result<(String, Outcome), Failure>;
+    /// Other implementations the manifest names.
+    fn also(&mut self, secret: u64) -> Result<Vec<(String, Outcome)>, Failure>;
+    /// Starts building configs; the numbers are for `run`.
+    fn submit(&mut self, configs: &[Assignment]) -> Range<u64>;
+    /// Gets ready for a batch whose builds were submitted.
+    fn expect_batch(&mut self, builds: Range<u64>, seeds: Seeds) -> Result<(), Failure>;
+    /// Checks and times a config that was submitted.
+    fn run(
+        &mut self,
+        build: u64,
+        config: &Assignment,
+        seeds: Seeds,
+        best_ns: Option<f64>,
+    ) -> Result<Tried, Failure>;
+    /// The search is over: builds nobody waits for are dropped.
+    fn cancel(&mut self);
+    fn confirm(
+        &mut self,
+        finalists: &[Trial],
+        baseline_ns: f64,
+        secret: u64,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Confirmation, Failure>;
+    fn timings(&self) -> Timings;
+}
+
+/// Where the time of a search went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Timings {
+    /// The device had nothing to do but wait for compilers.
+    pub waiting_for_compilers: Duration,
+    pub reference: Duration,
+    /// Checking and timing candidates, copies and comparisons included.
+    pub running: Duration,
+    /// Of which the device itself was at work, where it can tell.
+    pub on_device: Duration,
+    /// Compile time of all images, over all compilers.
+    pub compiling: Duration,
+    pub candidates: u64,
+}
+
+pub struct LiveBench<'a> {
+    task: &'a Task,
+    pool: &'a CompilePool,
+    oracle: Oracle,
+    crew: Crew,
+    baseline: Contender,
+    baseline_label: String,
+    builds: std::collections::HashMap<u64, Build>,
+    timings: Timings,
+}
+
+impl<'a> LiveBench<'a> {
+    pub fn new(task: &'a Task, pool: &'a CompilePool) -> Result<LiveBench<'a>, Failure> {
+        let (source, baseline_label) = task.baseline_source()?;
+        let oracle = Oracle::new(task, pool)?;
+        let program = match pool.program(&source)? {
+            Ok(program) => program,
+            Err(_) if interrupt::asked() => return Err(interrupted()),
+            Err(outcome) => return Err(bad_baseline(&outcome)),
+        };
+        let mut style = task.style(&task.baseline_config()?);
+        style.cores = task.baseline_cores()?;
+        let kind = match task.is_cuda() {
+            true => WorkerKind::Cuda {
+                support: task.support.clone(),
+            },
+            false => WorkerKind::Cpu,
+        };
+        Ok(LiveBench {
+            task,
+            pool,
+            oracle,
+            crew: Crew::new(kind),
+            baseline: Contender {
+                program,
+                part: Part::Baseline,
+                config: task.baseline_config()?,
+                style,
+            },
+            baseline_label,
+            builds: Default::default(),
+            timings: Timings::default(),
+        })
+    }
+
+    fn contender(&self, built: &Built, build: &Build, config: &Assignment) -> Contender {
+        Contender {
+            program: built.program(build),
+            part: Part::Candidate,
+            config: config.clone(),
+            style: self.task.style(config),
+        }
+    }
+
+    /// In a crew of its own where it is no image like the candidates'.
+    fn measure(&mut self, contender: &Contender, secret: u64) -> Result<Outcome, Failure> {
+        let seeds = Seeds {
+            secret,
+            batch: u64::MAX,
+            trial: 0,
+            timed_inputs_are_checked: self.task.is_cuda(),
+        };
+        let mut own = Crew::new(contender.program.worker.clone());
+        let crew = match contender.program.worker {
+            WorkerKind::Cuda { .. } => &mut self.crew,
+            _ => &mut own,
+        };
+        let evaluated =
+            evaluate::evaluate(self.task, &mut self.oracle, crew, contender, seeds, None)?;
+        Ok(evaluated.outcome)
+    }
+}
+
+fn bad_baseline(outcome: &Outcome) -> Failure {
+    let log = match outcome {
+        Outcome::NotCompiled(failure) => format!("\n{}", failure.log.trim_end()),
+        _ => String::new(),
+    };
+    Failure::usage(format!("the baseline {outcome}{log}"))
+        .hint("the baseline takes exactly the kernel's parameters")
+}
+
+impl Bench for LiveBench<'_> {
+    fn baseline(&mut self, secret: u64) -> Result<(String, Outcome), Failure> {
+        let baseline = self.baseline.clone();
+        let outcome = self.measure(&baseline, secret)?;
+        if outcome.measurement().is_none() {
+            return Err(Failure::new(
+                Exit::Usage,
+                format!("the baseline is not usable: {outcome}"),
+            )
+            .hint("baseline and reference must compute the same; nothing was tuned"));
+        }
+        Ok((self.baseline_label.clone(), outcome))
+    }
+
+    fn also(&mut self, secret: u64) -> Result<Vec<(String, Outcome)>, Failure> {
+        let mut measured = Vec::new();
+        for (source, label) in self.task.also_sources()? {
+            let Source::Ready(program) = source else {
+                continue;
+            };
+            let contender = Contender {
+                program,
+                ..self.baseline.clone()
+            };
+            measured.push((label, self.measure(&contender, secret)?));
+        }
+        Ok(measured)
+    }
+
+    fn submit(&mut self, configs: &[Assignment]) -> Range<u64> {
+        let builds: Vec<Build> = configs
+            .iter()
+            .map(|config| self.task.candidate_build(config))
+            .collect();
+        let numbers = self.pool.submit(&builds);
+        self.builds.extend(numbers.clone().zip(builds));
+        numbers
+    }
+
+    /// The reference computes while compilers work. On a CPU, compilers and kernels share the
+    /// cores, so all of them are waited for before anything is timed.
+    fn expect_batch(&mut self, builds: Range<u64>, seeds: Seeds) -> Result<(), Failure> {
+        let started = Instant::now();
+        evaluate::foresee(self.task, &mut self.oracle, seeds)?;
+        self.timings.reference += started.elapsed();
+        if !self.task.is_cuda() {
+            let started = Instant::now();
+            self.pool.wait_for_all(builds);
+            self.timings.waiting_for_compilers += started.elapsed();
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        number: u64,
+        config: &Assignment,
+        seeds: Seeds,
+        best_ns: Option<f64>,
+    ) -> Result<Tried, Failure> {
+        let started = Instant::now();
+        let built = self.pool.wait(number)?;
+        self.timings.waiting_for_compilers += started.elapsed();
+        let build = self.builds.remove(&number).expect("submitted before");
+        if interrupt::asked() {
+            return Err(interrupted());
+        }
+        let built = match built {
+            Ok(built) => built,
+            Err(outcome) => return Ok(not_run(outcome, None)),
+        };
+        let facts = self.task.compile_facts(&built, config);
+        if !built.cached {
+            let ms = built.artifact.compiled.compile_ms;
+            self.timings.compiling += Duration::from_secs_f64(ms / 1e3);
+        }
+        if let Some(outcome) = self.task.gate_after_compiling(&facts, config) {
+            return Ok(not_run(outcome, Some(facts)));
+        }
+        let started = Instant::now();
+        let contender = self.contender(&built, &build, config);
+        let evaluated = evaluate::evaluate(
+            self.task,
+            &mut self.oracle,
+            &mut self.crew,
+            &contender,
+            seeds,
+            best_ns,
+        )?;
+        self.timings.running += started.elapsed();
+        self.timings.on_device += evaluated.on_device;
+        self.timings.candidates += 1;
+        Ok(Tried {
+            outcome: evaluated.outcome,
+            skipped_shapes: evaluated.skipped_shapes,
+            compile: Some(facts),
+        })
+    }
+
+    fn cancel(&mut self) {
+        self.pool.cancel();
+    }
+
+    fn confirm(
+        &mut self,
+        finalists: &[Trial],
+        baseline_ns: f64,
+        secret: u64,
+        status: &mut dyn FnMut(&str),
+    ) -> Result<Confirmation, Failure> {
+        let mut candidates = Vec::new();
+        for trial in finalists {
+            // Usually in the cache; a cleared cache compiles again.
+            let build = self.task.candidate_build(&trial.config);
+            let Ok(built) = self.pool.build_one(&build)? else {
+                continue;
+            };
+            let contender = self.contender(&built, &build, &trial.config);
+            candidates.push(Candidate { trial, contender });
+        }
+        if interrupt::asked() {
+            return Err(interrupted());
+        }
+        Confirmer {
+            task: self.task,
+            oracle: &mut self.oracle,
+            baseline: &self.baseline,
+            baseline_ns,
+            secret,
+            status,
+            python: None,
+            started: Vec::new(),
+        }
+        .confirm(candidates)
+    }
+
+    fn timings(&self) -> Timings {
+        self.timings
+    }
+}
+
+fn not_run(outcome: Outcome, compile: Option<CompileFacts>) -> Tried {
+    Tried {
+        outcome,
+        skipped_shapes: Vec::new(),
+        compile,
+    }
+}

@@ -1,0 +1,62 @@
+//! The kernels the sections run, as text in the binary.
+
+use crate::exit::{Exit, Failure};
+
+pub struct Kernel {
+    pub manifest: &'static str,
+    /// Names and texts of what the manifest needs.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// A passage of a manifest and what stands there instead.
+pub type Edit<'a> = (&'a str, String);
+
+impl Kernel {
+    /// The manifest with some passages replaced; each must be there.
+    pub fn manifest_with(&self, edits: &[Edit<'_>]) -> Result<String, Failure> {
+        let mut text = self.manifest.to_string();
+        for (from, to) in edits {
+            if !text.contains(from) {
+                return Err(Failure::new(
+                    Exit::Bug,
+                    format!("a built-in manifest does not say `{from}`"),
+                ));
+            }
+            text = text.replacen(from, to, 1);
+        }
+        Ok(text)
+    }
+}
+
+macro_rules! kernel {
+    ($manifest:literal, $($file:literal),+) => {
+        Kernel {
+            manifest: include_str!(concat!("kernels/", $manifest)),
+            files: &[$(($file, include_str!(concat!("kernels/", $file)))),+],
+        }
+    };
+}
+
+pub const HELLO: Kernel = kernel!("hello.toml", "hello.cu");
+pub const HELLO_CPU: Kernel = kernel!("hello_cpu.toml", "hello_cpu.c", "hello_cpu_reference.c");
+pub const FAULTS: Kernel = kernel!("faults.toml", "faults.cu");
+pub const TIMING: Kernel = kernel!("timing.toml", "timing.cu");
+pub const ANCHOR: Kernel = kernel!("anchor.toml", "anchor.cu", "anchor_reference.cu");
+pub const TMA: Kernel = kernel!("tma.toml", "tma.cu");
+pub const CLUSTER: Kernel = kernel!("cluster.toml", "cluster.cu");
+pub const COOPERATIVE: Kernel = kernel!("cooperative.toml", "cooperative.cu");
+
+/// The example that ships, with the manifest that needs no Python.
+pub const MATMUL: Kernel = Kernel {
+    manifest: include_str!("../../../../kernels/matmul/kiln.kernel.toml"),
+    files: &[
+        (
+            "matmul.cu",
+            include_str!("../../../../kernels/matmul/matmul.cu"),
+        ),
+        (
+            "naive.cu",
+            include_str!("../../../../kernels/matmul/naive.cu"),
+        ),
+    ],
+};

@@ -1,0 +1,90 @@
+//! The suite itself: it passes here on the CPU, and says what to do where there is no GPU.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Project, orphans_after, text};
+
+/// They time things, so they take turns.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+#[test]
+fn the_cpu_suite_passes_and_leaves_nothing_behind() {
+    let _turn = TURN.lock();
+    let project = Project::new();
+    let started = Instant::now();
+    let arguments = ["selftest", "--backend", "cpu", "--quick", "--json"];
+    let document = project.json(&arguments, &[0]);
+    assert!(started.elapsed() < Duration::from_secs(60));
+    assert_eq!(document["schema_version"], 1);
+    assert_eq!(document["success"], true);
+    assert_eq!(document["machine"]["backend"], "cpu");
+    let sections = document["sections"].as_array().unwrap();
+    let names: Vec<&str> = sections
+        .iter()
+        .map(|s| s["section"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["hello", "faults", "aa"]);
+    for section in sections {
+        assert!(!section["findings"].as_array().unwrap().is_empty());
+    }
+    assert_eq!(sections[1]["numbers"]["wrong_verdicts"], 0);
+    let left = orphans_after(&project.home, Duration::from_secs(5));
+    assert!(left.is_empty(), "left running: {left:?}");
+}
+
+#[test]
+fn only_some_sections_as_a_table() {
+    let _turn = TURN.lock();
+    let project = Project::new();
+    let output = project.run(&["selftest", "--backend", "cpu", "--quick", "--only", "hello"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("what was shown"), "{table}");
+    assert!(table.contains("0 failed"), "{table}");
+    assert!(!table.contains("\nfaults "), "{table}");
+    assert!(text(&output.stderr).contains("hello: does the whole loop run"));
+
+    let output = project.run(&["selftest", "--backend", "cpu", "--only", "hello,timing"]);
+    assert_eq!(output.status.code(), Some(2));
+    let talk = text(&output.stderr);
+    assert!(talk.contains("no section `timing`"), "{talk}");
+    assert!(talk.contains("hello, faults, aa"), "{talk}");
+}
+
+#[test]
+fn without_a_gpu_it_says_what_works_without() {
+    let _turn = TURN.lock();
+    let project = Project::new();
+    let output = project.run(&["selftest", "--quick", "--only", "hello"]);
+    let talk = text(&output.stderr);
+    if output.status.code() != Some(3) {
+        // There is a GPU, and then this is the beginning of the real thing.
+        assert_eq!(output.status.code(), Some(0), "{talk}");
+        return;
+    }
+    println!("skipped: no CUDA device");
+    assert!(talk.contains("--backend cpu"), "{talk}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn an_interrupt_ends_it_and_everything_it_started() {
+    let _turn = TURN.lock();
+    let project = Project::new();
+    let arguments = ["selftest", "--backend", "cpu", "--only", "faults"];
+    let mut child = project
+        .command(&arguments)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let id = child.id().to_string();
+    let mut kill = std::process::Command::new("kill");
+    assert!(kill.args(["-INT", &id]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let left = orphans_after(&project.home, Duration::from_secs(5));
+    assert!(left.is_empty(), "left running: {left:?}");
+}
