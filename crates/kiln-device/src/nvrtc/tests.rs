@@ -30,9 +30,10 @@ impl Bench {
     fn new(kernels: &str) -> Option<Bench> {
         // Where the tests of the `kiln` crate, which run first, install one.
         let installed = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../target/tmp/cuda-home/toolchains/cuda-13.0/nvidia/cu13");
+            .join("../../target/tmp/cuda-home/toolchains/cuda-13.0/nvidia/cu13")
+            .canonicalize();
         let named = std::env::var_os("KILN_CUDA").map(PathBuf::from);
-        let Some(root) = named.or_else(|| installed.is_dir().then_some(installed)) else {
+        let Some(root) = named.or(installed.ok()) else {
             eprintln!("skipped: no NVRTC (KILN_CUDA is not set, and none is installed for tests)");
             return None;
         };
