@@ -236,7 +236,17 @@ impl BoundExpr {
     /// This expression compared with a limit: `self <= limit`, as a rule for the space builder.
     pub fn at_most(&self, limit: i64) -> BoundExpr {
         BoundExpr {
-            text: format!("{} <= {limit}", self.text),
+            // Arithmetic binds tighter than the comparison; whatever does not is put in parentheses.
+            text: match &self.node {
+                Node::If { .. }
+                | Node::And(..)
+                | Node::Or(..)
+                | Node::Not(..)
+                | Node::Chain(..) => {
+                    format!("({}) <= {limit}", self.text)
+                }
+                _ => format!("{} <= {limit}", self.text),
+            },
             node: Node::Chain(
                 Box::new(self.node.clone()),
                 vec![(CompareOp::LessEqual, Node::Literal(Value::Int(limit)))],

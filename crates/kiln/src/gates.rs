@@ -147,9 +147,12 @@ fn applicable(manifest: &Manifest, device: &DeviceInfo, architecture: &str) -> V
 }
 
 fn of_launch(launch: &Launch, limits: &Architecture) -> Vec<Gate> {
-    let product = |exprs: &[Expr]| {
-        let factors: Vec<String> = exprs.iter().map(|e| format!("({})", e.text())).collect();
-        factors.join(" * ")
+    let product = |exprs: &[Expr]| match exprs {
+        [one] => one.text().to_string(),
+        several => {
+            let factors = several.iter().map(|e| format!("({})", e.text()));
+            factors.collect::<Vec<_>>().join(" * ")
+        }
     };
     let mut gates = vec![Gate::new(
         "threads_per_block",

@@ -323,6 +323,9 @@ impl Task {
     /// What a user should know before any time is spent, in sentences.
     pub fn cautions(&self) -> Vec<String> {
         let mut cautions = self.cautions_of_replay();
+        if self.manifest().baseline.is_none() {
+            cautions.push("there is no [baseline]: `kiln tune` needs something to beat".into());
+        }
         let mut environment = self.device.environment.iter();
         if let Some((_, pids)) = environment.find(|(name, _)| name == "other_processes") {
             cautions.push(format!(
