@@ -1,0 +1,364 @@
+//! One duel: two processes take turns, and everything they write is looked at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kiln_core::event::{EnergyPair, OtherCaches};
+use kiln_core::input;
+use kiln_core::numerics::Expected;
+use kiln_core::protocol::{Caches, Problem, Request, SamplePlan};
+use kiln_core::stats;
+use kiln_core::trial::Fault;
+
+use super::Duel;
+use crate::engine::evaluate::{self, Contender, Stop};
+use crate::engine::oracle::Oracle;
+use crate::engine::sampling::{self, Style};
+use crate::engine::worker::{Worker, WorkerEnd};
+use crate::engine::{Stream, run_deadline};
+use crate::exit::Failure;
+use crate::task::Task;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Baseline = 0,
+    Candidate = 1,
+}
+
+/// One side at work: its process, frozen while the other one runs.
+pub(super) struct Corner<'a> {
+    pub(super) worker: Worker,
+    pub(super) contender: &'a Contender,
+    /// What one sample is; known after warming up.
+    pub(super) plan: Option<SamplePlan>,
+    pub(super) samples_ns: Vec<f64>,
+    /// The fastest of a few single launches with the caches emptied: on inputs met for the first
+    /// time, and on those of the samples.
+    pub(super) fresh_ns: f64,
+    pub(super) known_ns: f64,
+    pub(super) other_caches_ns: Option<f64>,
+    pub(super) energy_mj: Option<f64>,
+    /// Inputs whose outputs have been compared.
+    pub(super) found_right: Vec<u64>,
+}
+
+/// With the caches emptied, inputs a kernel has met are as far away as new ones. One that is far
+/// slower on the new ones keeps answers instead of computing them. Launches too short to be timed
+/// singly prove nothing.
+fn remembers_inputs(candidate: &Corner<'_>) -> Option<Fault> {
+    const SUSPICIOUS: f64 = 2.5;
+    // A GPU's events are finer than a host's clock.
+    let shortest_judged_ns = if candidate.contender.style.on_gpu {
+        5e3
+    } else {
+        20e3
+    };
+    let measured = candidate.fresh_ns.is_finite() && candidate.known_ns.is_finite();
+    let suspicious = candidate.fresh_ns > SUSPICIOUS * candidate.known_ns;
+    (measured && suspicious && candidate.fresh_ns > shortest_judged_ns).then_some(
+        Fault::InputsRemembered {
+            fresh_ns: candidate.fresh_ns,
+            repeated_ns: candidate.known_ns,
+        },
+    )
+}
+
+impl<'a> Corner<'a> {
+    pub(super) fn new(worker: Worker, contender: &'a Contender) -> Corner<'a> {
+        Corner {
+            worker,
+            contender,
+            plan: None,
+            samples_ns: Vec::new(),
+            fresh_ns: f64::INFINITY,
+            known_ns: f64::INFINITY,
+            other_caches_ns: None,
+            energy_mj: None,
+            found_right: Vec::new(),
+        }
+    }
+}
+
+pub(super) struct Arena<'a> {
+    pub(super) task: &'a Task,
+    pub(super) oracle: &'a mut Oracle,
+    pub(super) seed: u64,
+    pub(super) secret: u64,
+    /// Also measure what is shown beside the verdict.
+    pub(super) extras: bool,
+    /// Whose turn it is; whatever goes wrong is that side's doing.
+    pub(super) acting: Side,
+}
+
+impl Arena<'_> {
+    pub(super) fn fight(
+        &mut self,
+        corners: &mut [Corner<'_>; 2],
+        samples: usize,
+    ) -> Result<Duel, Stop> {
+        let deadline = run_deadline(self.task);
+        for side in [Side::Baseline, Side::Candidate] {
+            self.turn(corners, side, |arena, corner| {
+                arena.set_up(corner, deadline)
+            })?;
+        }
+        for step in 0..samples as u64 {
+            for side in self.order(step) {
+                self.turn(corners, side, |arena, corner| {
+                    arena.take_sample(corner, step, deadline)
+                })?;
+            }
+        }
+        // Once per candidate will do: it costs new inputs and answers.
+        if self.extras {
+            self.turn(corners, Side::Candidate, |arena, corner| {
+                arena.meet_fresh_inputs(corner, deadline)
+            })?;
+            for side in [Side::Baseline, Side::Candidate] {
+                self.turn(corners, side, |arena, corner| {
+                    arena.measure_extras(corner, deadline)
+                })?;
+            }
+        }
+        let [baseline, candidate] = corners;
+        if let Some(fault) = remembers_inputs(candidate) {
+            return Err(Stop::Wrong(fault));
+        }
+        Ok(Duel {
+            baseline_ns: std::mem::take(&mut baseline.samples_ns),
+            candidate_ns: std::mem::take(&mut candidate.samples_ns),
+            other_caches: baseline.other_caches_ns.zip(candidate.other_caches_ns).map(
+                |(baseline_ns, winner_ns)| OtherCaches {
+                    caches: other(self.task.manifest().measure.caches),
+                    baseline_ns,
+                    winner_ns,
+                },
+            ),
+            energy_mj: baseline
+                .energy_mj
+                .zip(candidate.energy_mj)
+                .map(|(baseline, winner)| EnergyPair { baseline, winner }),
+        })
+    }
+
+    /// Lets one side run while the other is frozen: threads a candidate leaves behind, its
+    /// floating-point modes and its memory cannot touch the other side's times.
+    fn turn(
+        &mut self,
+        corners: &mut [Corner<'_>; 2],
+        side: Side,
+        act: impl FnOnce(&mut Self, &mut Corner<'_>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.acting = side;
+        let corner = &mut corners[side as usize];
+        // On a GPU the worker's own code is all that runs in it, and it waits for us.
+        if self.task.is_cuda() {
+            return act(self, corner);
+        }
+        corner.worker.thaw();
+        act(self, corner)?;
+        corner.worker.freeze();
+        Ok(())
+    }
+
+    /// Who goes first is drawn for each pair, so that neither side always runs on the other's
+    /// caches and clocks.
+    fn order(&self, step: u64) -> [Side; 2] {
+        if input::mix(&[self.seed, Stream::Order as u64, step]) & 1 == 0 {
+            [Side::Baseline, Side::Candidate]
+        } else {
+            [Side::Candidate, Side::Baseline]
+        }
+    }
+
+    fn set_up(&mut self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
+        evaluate::load(&mut corner.worker, &corner.contender.program, deadline)?;
+        // Answers first: the reference may use the same device.
+        for inputs in 0..self.input_sets() {
+            self.expected(self.inputs_seed(inputs))?;
+        }
+        self.prepare(corner, self.inputs_seed(0), deadline)?;
+        let poison = input::mix(&[self.seed, 10]);
+        let style = corner.contender.style;
+        corner.plan = Some(sampling::warm_up(&mut corner.worker, style, poison, deadline)?.0);
+        Ok(())
+    }
+
+    /// On a GPU samples alternate between inputs at different addresses, so that nothing a launch
+    /// keeps about its inputs serves the next one.
+    fn input_sets(&self) -> u64 {
+        const MOST_BYTES: u64 = 1 << 29;
+        let small = self.task.target_bytes().is_some_and(|b| b <= MOST_BYTES);
+        if self.task.is_cuda() && small { 2 } else { 1 }
+    }
+
+    fn inputs_seed(&self, step: u64) -> u64 {
+        match step % self.input_sets() {
+            0 => self.seed,
+            set => input::mix(&[self.seed, Stream::Inputs as u64, set]),
+        }
+    }
+
+    fn expected(&mut self, seed: u64) -> Result<Arc<Vec<Expected>>, Failure> {
+        let target = self.task.manifest().target();
+        self.oracle.expected(self.task, target, seed)
+    }
+
+    fn prepare(
+        &self,
+        corner: &mut Corner<'_>,
+        seed: u64,
+        deadline: Duration,
+    ) -> Result<Problem, Stop> {
+        let target = self.task.manifest().target();
+        let problem = corner.contender.problem(self.task, target, seed)?;
+        corner.worker.prepare(&problem, deadline)?;
+        Ok(problem)
+    }
+
+    fn fresh_seed(&self, draw: u64) -> u64 {
+        let base = match self.task.is_cuda() {
+            true => self.secret,
+            false => self.seed,
+        };
+        input::mix(&[base, Stream::Fresh as u64, draw])
+    }
+
+    /// Times single launches on the inputs of the samples, and on inputs this process has never
+    /// seen, the caches emptied before each.
+    fn meet_fresh_inputs(
+        &mut self,
+        corner: &mut Corner<'_>,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        // More than one, because a single launch may be unlucky.
+        const LAUNCHES: u64 = 3;
+        let style = Style {
+            caches: Caches::Cold,
+            ..corner.contender.style
+        };
+        for launch in 0..LAUNCHES {
+            // Where they are already, values and addresses.
+            self.prepare(corner, self.seed, deadline)?;
+            let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
+            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
+            corner.known_ns = corner.known_ns.min(nanos);
+        }
+        for draw in 0..LAUNCHES {
+            let seed = self.fresh_seed(draw);
+            let poison = input::mix(&[seed, Stream::Poison as u64]);
+            self.expected(seed)?;
+            let problem = self.prepare(corner, seed, deadline)?;
+            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
+            corner.fresh_ns = corner.fresh_ns.min(nanos);
+            self.check_outputs(corner, &problem, seed, poison, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// One timed burst, and what it wrote must be right: a kernel that is wrong now and then is
+    /// wrong.
+    fn take_sample(
+        &mut self,
+        corner: &mut Corner<'_>,
+        step: u64,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        let seed = self.inputs_seed(step);
+        let poison = input::mix(&[self.seed, 100 + step]);
+        let problem = self.prepare(corner, seed, deadline)?;
+        let plan = corner.plan.expect("set up before sampling");
+        let (nanos, _) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
+        corner.samples_ns.extend(nanos);
+        self.check_outputs(corner, &problem, seed, poison, deadline)
+    }
+
+    /// Times with the caches in their other state, and the energy of a launch. Shown, not judged.
+    fn measure_extras(&mut self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
+        const SAMPLES: u32 = 20;
+        if !self.task.is_cuda() {
+            return Ok(());
+        }
+        let style = Style {
+            caches: other(corner.contender.style.caches),
+            ..corner.contender.style
+        };
+        self.prepare(corner, self.seed, deadline)?;
+        let poison = input::mix(&[self.seed, 11]);
+        let worker = &mut corner.worker;
+        let (mut plan, _) = sampling::warm_up(worker, style, poison, deadline)?;
+        plan.bursts = SAMPLES;
+        let (samples, _) = sampling::run_bursts(worker, plan, poison, deadline)?;
+        corner.other_caches_ns = Some(stats::median(&samples));
+        if self.task.manifest().measure.energy {
+            let plan = SamplePlan {
+                energy: true,
+                ..corner.plan.expect("set up before sampling")
+            };
+            let (_, conditions) = sampling::run_bursts(worker, plan, poison, deadline)?;
+            corner.energy_mj = conditions.and_then(|c| c.energy_mj);
+        }
+        self.catch_skipping(corner, deadline)
+    }
+
+    /// Within a burst all launches but the first find right outputs. Single launches tell whether
+    /// that makes a difference: with the caches flushed nothing else does.
+    fn catch_skipping(&self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
+        const SAMPLES: u32 = 15;
+        /// Below this a difference is noise, above it no honest kernel comes by one.
+        const SUSPICIOUS: f64 = 1.3;
+        const SUSPICIOUS_NS: f64 = 1e3;
+        if self.acting == Side::Baseline {
+            return Ok(());
+        }
+        let mut median = |keep_outputs: bool| {
+            let plan = SamplePlan {
+                launches: 1,
+                bursts: SAMPLES,
+                caches: Caches::Cold,
+                energy: false,
+                keep_outputs,
+                ..corner.plan.expect("set up before sampling")
+            };
+            let poison = input::mix(&[self.seed, 12, u64::from(keep_outputs)]);
+            let (samples, _) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
+            Ok::<f64, WorkerEnd>(stats::median(&samples))
+        };
+        let (poisoned_ns, kept_ns) = (median(false)?, median(true)?);
+        if poisoned_ns > SUSPICIOUS * kept_ns + SUSPICIOUS_NS {
+            return Err(Stop::Wrong(Fault::WorkSkipped {
+                poisoned_ns,
+                kept_ns,
+            }));
+        }
+        Ok(())
+    }
+
+    fn check_outputs(
+        &mut self,
+        corner: &mut Corner<'_>,
+        problem: &Problem,
+        seed: u64,
+        poison: u64,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        // Bit for bit what was found right before need not travel again.
+        let same_will_do = corner.found_right.contains(&seed);
+        let answer = corner
+            .worker
+            .request(&Request::Inspect { same_will_do }, deadline)?;
+        if let Some(outputs) = evaluate::inspected(answer)? {
+            let expected = self.expected(seed)?;
+            evaluate::compare(problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
+            corner.found_right.push(seed);
+        }
+        Ok(())
+    }
+}
+
+fn other(caches: Caches) -> Caches {
+    match caches {
+        Caches::Warm => Caches::Cold,
+        Caches::Cold => Caches::Warm,
+    }
+}
