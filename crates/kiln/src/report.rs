@@ -13,7 +13,7 @@ pub mod json;
 mod progress;
 pub mod terminal;
 
-pub use progress::Progress;
+pub use progress::{CompileProgress, Progress};
 
 /// A speedup above this is checked before it is believed.
 const SUSPICIOUS_SPEEDUP: f64 = 2.0;

@@ -45,11 +45,15 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 /// Without a device an architecture's name stands for its limits.
 fn nominal_device(architecture: &str) -> Result<DeviceInfo, Failure> {
     if Architecture::parse(architecture).is_none() {
-        let known = Architecture::known().join(", ");
-        return Err(
-            Failure::usage(format!("unknown architecture `{architecture}`"))
-                .hint(format!("known: {known}")),
-        );
+        let known = Architecture::known();
+        // `--arch 89` and `--arch 8.9` mean sm_89.
+        let digits: String = architecture.chars().filter(char::is_ascii_digit).collect();
+        let meant = known.iter().find(|name| **name == format!("sm_{digits}"));
+        let hint = match meant {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("known: {}", known.join(", ")),
+        };
+        return Err(Failure::usage(format!("unknown architecture `{architecture}`")).hint(hint));
     }
     Ok(DeviceInfo {
         kind: "cuda".into(),

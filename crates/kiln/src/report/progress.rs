@@ -14,6 +14,47 @@ use crate::engine::tune::{Observer, Options};
 use crate::printer;
 use crate::task::Task;
 
+/// A bar on a terminal; elsewhere nothing.
+fn terminal_bar(length: u64) -> Option<ProgressBar> {
+    printer::talks_to_terminal().then(|| {
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    })
+}
+
+/// Progress of compiling many configs: a bar on a terminal, one line elsewhere.
+pub struct CompileProgress {
+    bar: Option<ProgressBar>,
+}
+
+impl CompileProgress {
+    pub fn new(configs: usize, jobs: usize) -> CompileProgress {
+        let what = format!("compiling {configs} configs, {jobs} at a time");
+        let bar = terminal_bar(configs as u64);
+        match &bar {
+            Some(bar) => bar.set_message(what),
+            None => printer::talk(&what),
+        }
+        CompileProgress { bar }
+    }
+
+    pub fn step(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+
+    pub fn close(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 pub struct Progress {
     bar: Option<ProgressBar>,
     events: bool,
@@ -30,14 +71,7 @@ impl Progress {
         let trials = valid.map_or(options.trials, |v| {
             options.trials.min(u64::try_from(v).unwrap_or(u64::MAX))
         });
-        let bar = (printer::talks_to_terminal()).then(|| {
-            let bar = ProgressBar::with_draw_target(Some(trials), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.set_style(style);
-            bar.enable_steady_tick(Duration::from_millis(200));
-            bar
-        });
+        let bar = terminal_bar(trials);
         let progress = Progress {
             bar,
             events,

@@ -16,6 +16,7 @@ use crate::cli::CheckArgs;
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::{interrupt, interrupted};
 use crate::exit::Failure;
+use crate::report::CompileProgress;
 use crate::report::terminal::config_text;
 use crate::settings;
 use crate::task::Task;
@@ -56,7 +57,13 @@ pub(super) fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Fail
         .map(|a| task.candidate_build(a))
         .collect();
     let started = Instant::now();
-    let results = pool.build_all(&builds)?;
+    let progress = CompileProgress::new(builds.len(), jobs);
+    let mut results = Vec::with_capacity(builds.len());
+    for number in pool.submit(&builds) {
+        results.push(pool.wait(number)?);
+        progress.step();
+    }
+    progress.close();
     if interrupt::asked() {
         return Err(interrupted());
     }
