@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kiln_core::event::StopReason;
-use kiln_core::study::Study;
+use kiln_core::event::{StopReason, Winner};
+use kiln_core::study::{Baseline, Study};
 use kiln_core::verdict::Verdict;
 
 use crate::engine::bench::Timings;
@@ -61,6 +61,12 @@ pub fn timings(t: &Timings, wall: std::time::Duration) -> String {
         percent(t.on_device),
         100.0 - percent(t.on_device),
     )
+}
+
+/// How much faster the winner is than another implementation that was measured beside the baseline.
+pub fn speedup_over(also: &Baseline, winner: &Winner) -> Option<f64> {
+    let ratio = also.outcome.median_ns()? / winner.comparison.candidate_ns;
+    ratio.is_finite().then_some(ratio)
 }
 
 /// Rates a time means, where the manifest says how much work a launch does.

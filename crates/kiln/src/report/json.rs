@@ -106,6 +106,7 @@ fn also(study: &Study) -> Vec<Value> {
             "label": also.label,
             "ms": also.outcome.median_ns().map(|ns| ns / 1e6),
             "outcome": also.outcome.to_string(),
+            "winner_speedup": study.winner().and_then(|winner| super::speedup_over(also, winner)),
         })
     });
     shown.collect()
