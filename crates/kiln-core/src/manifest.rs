@@ -334,9 +334,9 @@ pub enum GateAction {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// `tpe`, `random`, `lhs` or `exhaustive`.
+    /// One of `search::STRATEGIES`.
     pub strategy: String,
-    /// Latin-hypercube trials before the strategy proper.
+    /// Latin-hypercube trials before the strategy proper; `auto` takes at most 12.
     pub seed_trials: u64,
     /// Fixed seed; without it every new study draws one and records it.
     pub seed: Option<u64>,

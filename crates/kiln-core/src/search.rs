@@ -14,13 +14,28 @@ use thiserror::Error;
 use crate::diagnostic::nearest;
 use crate::space::{Config, Space};
 use crate::trial::Outcome;
+use explorer::Explorer;
 
+mod annealing;
+mod auto;
+mod axes;
+mod explorer;
+mod forest;
+mod gaussian;
+mod genetic;
+mod improvement;
 mod lhs;
+mod local;
 mod order;
 mod parzen;
+mod posterior;
+mod price;
+mod prior;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tpe;
+mod trees;
 
 /// Proposes configs. Deterministic under its seed: the same tells give the same asks.
 pub trait Strategy {
@@ -30,6 +45,10 @@ pub trait Strategy {
     /// no more are to be had. Asking for four is asking four times for one.
     fn ask(&mut self, n: usize) -> Vec<Config>;
 
+    /// What a trial cost in seconds, from compiling to measuring: said before how it ended, where it
+    /// is known. Strategies that do not weigh cost need not listen.
+    fn spent(&mut self, _config: &Config, _seconds: f64) {}
+
     /// How a trial ended. It need not have been asked for: a resumed study tells all it has.
     fn tell(&mut self, config: &Config, outcome: &Outcome);
 }
@@ -37,8 +56,28 @@ pub trait Strategy {
 /// Every strategy and what it does, in one line.
 pub const STRATEGIES: &[(&str, &str)] = &[
     (
+        "auto",
+        "learns how much each tunable matters and tries what should gain most (Gaussian process)",
+    ),
+    (
         "tpe",
         "learns from every trial which values go with fast configs (tree-structured Parzen estimator)",
+    ),
+    (
+        "forest",
+        "learns times and failures with randomised trees and tries what should gain most",
+    ),
+    (
+        "genetic",
+        "crosses and mutates the fastest configs (genetic algorithm)",
+    ),
+    (
+        "annealing",
+        "walks from neighbour to neighbour, at first uphill too (simulated annealing)",
+    ),
+    (
+        "local",
+        "takes faster neighbours until there is none, then jumps (iterated local search)",
     ),
     ("random", "uniform over the valid configs, without repeats"),
     (
@@ -55,16 +94,58 @@ pub struct UnknownStrategy {
     pub hint: String,
 }
 
-/// The strategy of that name. `seed_trials` is the size of the Latin hypercube that `lhs` and
-/// `tpe` begin with.
+/// What a search begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The size of the Latin hypercube that most strategies begin with. `auto` begins with as many
+    /// random configs, but ten at most; `random` and `exhaustive` have no use for it.
+    pub seed_trials: usize,
+    /// Trials of an earlier study of the same tunables, on another device or shape. `auto` tries the
+    /// best of them first and learns how far to believe the rest; the others do not look at it.
+    pub earlier: Vec<(Config, Outcome)>,
+    /// Whether seconds are scarce rather than trials. `auto` then weighs what a trial should gain
+    /// against what it should cost, by what it was told with `spent`.
+    pub by_time: bool,
+}
+
+/// The strategy of that name, with nothing known beforehand.
 pub fn strategy(
     name: &str,
     space: Arc<Space>,
     seed: u64,
     seed_trials: usize,
 ) -> Result<Box<dyn Strategy + Send>, UnknownStrategy> {
+    let setup = Setup {
+        seed_trials,
+        ..Setup::default()
+    };
+    strategy_with(name, space, seed, &setup)
+}
+
+/// The strategy of that name.
+pub fn strategy_with(
+    name: &str,
+    space: Arc<Space>,
+    seed: u64,
+    setup: &Setup,
+) -> Result<Box<dyn Strategy + Send>, UnknownStrategy> {
+    let seed_trials = setup.seed_trials;
     Ok(match name {
+        "auto" => Box::new(auto::Auto::new(space, seed, setup)),
         "tpe" => Box::new(tpe::Tpe::new(space, seed, seed_trials)),
+        "forest" => {
+            let rule = forest::Surrogate::new(&space);
+            Box::new(Explorer::new(rule, space, seed, seed_trials))
+        }
+        "genetic" => Box::new(Explorer::new(genetic::Genetic, space, seed, seed_trials)),
+        "annealing" => {
+            let rule = annealing::Annealing::new(seed);
+            Box::new(Explorer::new(rule, space, seed, seed_trials))
+        }
+        "local" => {
+            let rule = local::Local::default();
+            Box::new(Explorer::new(rule, space, seed, seed_trials))
+        }
         "random" => Box::new(order::Random::new(space, seed)),
         "lhs" => Box::new(lhs::Lhs::new(space, seed, seed_trials)),
         "exhaustive" => Box::new(order::Exhaustive::new(space, seed)),
@@ -90,4 +171,10 @@ fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
     rng
+}
+
+/// The logarithm of a trial's time; `None` for a failure, and for a time that is none.
+fn log_time(outcome: &Outcome) -> Option<f64> {
+    let time = outcome.median_ns()?;
+    (time.is_finite() && time > 0.0).then(|| time.ln())
 }

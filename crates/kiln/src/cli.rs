@@ -90,7 +90,7 @@ pub struct TuneArgs {
     /// Seed of the search; the same seed and measurements give the same trials
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// tpe, random, lhs or exhaustive
+    /// auto, tpe, forest, genetic, annealing, local, random, lhs or exhaustive
     #[arg(long)]
     pub strategy: Option<String>,
     /// Take every outcome from a recording instead of measuring: needs no device, compiler or

@@ -554,7 +554,7 @@ fn a_recording_of_a_gpu_needs_no_gpu() {
             said,
         )
     };
-    for strategy in ["random", "tpe", "lhs", "exhaustive"] {
+    for strategy in ["auto", "random", "tpe", "lhs", "exhaustive"] {
         for seed in ["1", "2"] {
             let (document, said) = run(&["--strategy", strategy, "--seed", seed]);
             assert!(

@@ -57,7 +57,7 @@ fn a_short_manifest_gets_the_documented_defaults() {
     assert_eq!(
         manifest.search,
         Search {
-            strategy: "tpe".into(),
+            strategy: "auto".into(),
             seed_trials: 20,
             seed: None
         }

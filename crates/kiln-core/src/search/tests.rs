@@ -8,6 +8,8 @@ use crate::space::{BuildLimits, Rule, RuleKind, Tunable};
 use crate::trial::{CompileFailure, Measurement, SampleStop};
 use crate::value::Value;
 
+mod setups;
+
 fn space(sizes: &[i64], rules: &[&str], limits: BuildLimits) -> Arc<Space> {
     let tunables: Vec<Tunable> = sizes
         .iter()
@@ -240,7 +242,7 @@ fn unknown_names_get_a_hint() {
     assert_eq!(error.to_string(), "unknown strategy `randon`");
     assert_eq!(error.hint, "did you mean `random`?");
     let error = strategy("simplex", small(), 0, 1).err().unwrap();
-    assert!(error.hint.starts_with("known are tpe, "));
+    assert!(error.hint.starts_with("known are auto, "));
 }
 
 proptest! {
@@ -285,6 +287,10 @@ fn synthetic(config: &Config) -> Outcome {
     measured(1000.0 * (separable + unordered + interaction).exp())
 }
 
+fn synthetic_space() -> Arc<Space> {
+    space(&[7, 7, 3, 4, 7, 2, 3], &[], BuildLimits::default())
+}
+
 fn best_after(name: &str, space: &Arc<Space>, seed: u64, trials: usize) -> f64 {
     let mut strategy = new(name, space, seed);
     let mut best = f64::INFINITY;
@@ -299,23 +305,37 @@ fn best_after(name: &str, space: &Arc<Space>, seed: u64, trials: usize) -> f64 {
 
 #[test]
 fn learning_beats_chance() {
-    let space = space(&[7, 7, 3, 4, 7, 2, 3], &[], BuildLimits::default());
+    let space = synthetic_space();
     let logs = |name: &str| -> Vec<f64> {
         (0..30)
             .map(|seed| (best_after(name, &space, seed, 60) / 1000.0).ln())
             .collect()
     };
-    let (random, tpe) = (logs("random"), logs("tpe"));
+    let random = logs("random");
     let mean = |x: &[f64]| x.iter().sum::<f64>() / x.len() as f64;
-    // The distance to the optimum, as a logarithm, is at most half of what chance leaves.
-    assert!(
-        mean(&tpe) < 0.5 * mean(&random),
-        "tpe {:.3}, random {:.3}",
-        mean(&tpe),
-        mean(&random)
-    );
-    let wins = tpe.iter().zip(&random).filter(|(t, r)| t <= r).count();
-    assert!(wins >= 26, "{wins} of 30");
+    // The distance to the optimum, as a logarithm, and the part of it that each may leave of what
+    // chance leaves.
+    let allowed = [
+        ("auto", 0.2),
+        ("tpe", 0.5),
+        ("forest", 0.5),
+        ("genetic", 0.7),
+        ("annealing", 0.8),
+        ("local", 0.7),
+    ];
+    for (name, part) in allowed {
+        let found = logs(name);
+        let (left, chance) = (mean(&found), mean(&random));
+        assert!(left < part * chance, "{name} {left:.3}, random {chance:.3}");
+    }
+    for (name, least) in [("auto", 29), ("tpe", 26)] {
+        let wins = logs(name)
+            .iter()
+            .zip(&random)
+            .filter(|(f, r)| f <= r)
+            .count();
+        assert!(wins >= least, "{name}: {wins} of 30");
+    }
 }
 
 #[test]
@@ -341,6 +361,12 @@ fn failures_are_learned_from() {
         };
         (0..10).map(count).sum()
     };
-    let (random, tpe) = (failures("random"), failures("tpe"));
-    assert!(3 * tpe < random, "tpe {tpe}, random {random} of 700");
+    let random = failures("random");
+    for name in ["auto", "tpe", "forest"] {
+        let learnt = failures(name);
+        assert!(
+            3 * learnt < random,
+            "{name} {learnt}, random {random} of 700"
+        );
+    }
 }

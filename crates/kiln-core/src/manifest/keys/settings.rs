@@ -77,15 +77,25 @@ pub(super) static SEARCH: Table = table(
     &[
         Key::optional(
             "strategy",
-            &[Kind::Word(&["tpe", "random", "lhs", "exhaustive"])],
+            &[Kind::Word(&[
+                "auto",
+                "tpe",
+                "forest",
+                "genetic",
+                "annealing",
+                "local",
+                "random",
+                "lhs",
+                "exhaustive",
+            ])],
             "The search strategy.",
-            "strategy = \"tpe\"",
+            "strategy = \"auto\"",
         )
-        .or("\"tpe\""),
+        .or("\"auto\""),
         Key::optional(
             "seed_trials",
             &[whole(1, 1_000_000)],
-            "Latin-hypercube trials before the strategy proper.",
+            "Latin-hypercube trials before the strategy proper; `auto` takes at most 12.",
             "seed_trials = 20",
         )
         .or("20"),
