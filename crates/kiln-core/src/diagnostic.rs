@@ -45,7 +45,7 @@ impl Diagnostic {
     pub fn render(&self, path: &str, text: &str) -> String {
         let mut out = format!("error: {}", self.message);
         if let Some(span) = &self.span {
-            let place = Place::of(text, span);
+            let place = Place::of(text, span).clipped();
             let gutter = place.line.to_string().len();
             let shown = printable(place.content);
             // Carets are placed by characters, and what comes before them is printed the same way,
@@ -108,6 +108,29 @@ impl<'t> Place<'t> {
             end: end - line_start,
         }
         .within_content()
+    }
+
+    /// A line of a data file may have megabytes: only what surrounds the mark is shown.
+    fn clipped(mut self) -> Place<'t> {
+        const BEFORE: usize = 100;
+        const AFTER: usize = 60;
+        let boundary = |mut at: usize| {
+            while !self.content.is_char_boundary(at) {
+                at -= 1;
+            }
+            at
+        };
+        let length = self.content.len();
+        let from = boundary(self.offset.saturating_sub(BEFORE));
+        let marked = self.end.min(self.offset + AFTER);
+        let to = boundary((marked + AFTER).min(length));
+        if length <= BEFORE + 2 * AFTER {
+            return self;
+        }
+        self.end = boundary(marked).max(self.offset) - from;
+        self.offset -= from;
+        self.content = &self.content[from..to];
+        self
     }
 
     fn within_content(mut self) -> Place<'t> {

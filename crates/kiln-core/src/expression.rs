@@ -15,9 +15,13 @@ use crate::value::Value;
 mod compile;
 mod evaluate;
 mod parse;
+mod program;
+mod python;
 
 pub(crate) use compile::Predicate;
 pub use evaluate::EvalError;
+pub(crate) use program::Program;
+pub(crate) use python::value_text as python_literal;
 
 /// A parsed expression with its text, not yet tied to a set of names.
 #[derive(Clone, Debug)]
@@ -62,6 +66,9 @@ enum Node<N> {
     Chain(Box<Node<N>>, Vec<(CompareOp, Node<N>)>),
     And(Box<Node<N>>, Box<Node<N>>),
     Or(Box<Node<N>>, Box<Node<N>>),
+    /// Python's `and` and `or` where their value is used: they give the operand that decided.
+    AndOperand(Box<Node<N>>, Box<Node<N>>),
+    OrOperand(Box<Node<N>>, Box<Node<N>>),
     If {
         then: Box<Node<N>>,
         condition: Box<Node<N>>,
@@ -70,7 +77,7 @@ enum Node<N> {
     Call(Function, Vec<Node<N>>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum BinaryOp {
     Add,
     Subtract,
@@ -81,7 +88,7 @@ enum BinaryOp {
     Power,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum CompareOp {
     Less,
     LessEqual,
@@ -93,7 +100,7 @@ enum CompareOp {
     NotIn,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Function {
     Min,
     Max,
@@ -108,7 +115,16 @@ enum Function {
     Floor,
     Ceil,
     Round,
+    /// Python's `round`: a half goes to the even neighbour. It has no name in kiln's own language.
+    RoundHalfEven,
     Int,
+}
+
+/// Whose language a text is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Kiln,
+    Python,
 }
 
 impl Function {
@@ -155,8 +171,37 @@ impl Expr {
     pub fn parse(text: &str) -> Result<Expr, ExprError> {
         Ok(Expr {
             text: text.to_string(),
-            node: parse::parse(text)?,
+            node: parse::parse(text, Dialect::Kiln)?,
         })
+    }
+
+    /// Reads a Python expression and keeps Python's meaning where kiln's language differs: `and`
+    /// and `or` give an operand, `round` goes to the even neighbour, `in range(…)` works.
+    pub fn parse_python(text: &str) -> Result<Expr, ExprError> {
+        let node = parse::parse(text, Dialect::Python)?;
+        Ok(Expr {
+            text: text.to_string(),
+            node: python::operands_as_values(node),
+        })
+    }
+
+    /// A condition as Python, with kiln's meaning; `None` when it calls a function that Python has
+    /// no built-in way to say (`gcd`, `lcm`, `log2`).
+    pub fn to_python(&self) -> Option<String> {
+        python::write(&self.node)
+    }
+
+    /// Like `to_python`, for an expression whose value counts and not only its truth.
+    pub fn to_python_value(&self) -> Option<String> {
+        python::write_value(&self.node)
+    }
+
+    /// The expression with some names replaced by integers; its text stays.
+    pub fn with_constants(&self, constants: &[(String, i64)]) -> Expr {
+        Expr {
+            text: self.text.clone(),
+            node: self.node.with_constants(constants),
+        }
     }
 
     /// An expression that is always this integer.
@@ -241,6 +286,8 @@ impl BoundExpr {
                 Node::If { .. }
                 | Node::And(..)
                 | Node::Or(..)
+                | Node::AndOperand(..)
+                | Node::OrOperand(..)
                 | Node::Not(..)
                 | Node::Chain(..) => {
                     format!("({}) <= {limit}", self.text)
@@ -256,13 +303,55 @@ impl BoundExpr {
     }
 }
 
+impl Node<NameRef> {
+    fn with_constants(&self, constants: &[(String, i64)]) -> Node<NameRef> {
+        let replaced = |node: &Node<NameRef>| node.with_constants(constants);
+        let boxed = |node: &Node<NameRef>| Box::new(node.with_constants(constants));
+        match self {
+            Node::Literal(value) => Node::Literal(value.clone()),
+            Node::Name(name) => match constants.iter().find(|(n, _)| *n == name.name) {
+                Some((_, value)) => Node::Literal(Value::Int(*value)),
+                None => Node::Name(name.clone()),
+            },
+            Node::List(items) => Node::List(items.iter().map(replaced).collect()),
+            Node::Call(f, items) => Node::Call(*f, items.iter().map(replaced).collect()),
+            Node::Negate(a) => Node::Negate(boxed(a)),
+            Node::Not(a) => Node::Not(boxed(a)),
+            Node::Binary(op, a, b) => Node::Binary(*op, boxed(a), boxed(b)),
+            Node::And(a, b) => Node::And(boxed(a), boxed(b)),
+            Node::Or(a, b) => Node::Or(boxed(a), boxed(b)),
+            Node::AndOperand(a, b) => Node::AndOperand(boxed(a), boxed(b)),
+            Node::OrOperand(a, b) => Node::OrOperand(boxed(a), boxed(b)),
+            Node::Chain(first, rest) => Node::Chain(
+                boxed(first),
+                rest.iter()
+                    .map(|(op, node)| (*op, replaced(node)))
+                    .collect(),
+            ),
+            Node::If {
+                then,
+                condition,
+                otherwise,
+            } => Node::If {
+                then: boxed(then),
+                condition: boxed(condition),
+                otherwise: boxed(otherwise),
+            },
+        }
+    }
+}
+
 impl<N> Node<N> {
     fn children(&self) -> Vec<&Node<N>> {
         match self {
             Node::Literal(_) | Node::Name(_) => Vec::new(),
             Node::List(items) | Node::Call(_, items) => items.iter().collect(),
             Node::Negate(a) | Node::Not(a) => vec![a],
-            Node::Binary(_, a, b) | Node::And(a, b) | Node::Or(a, b) => vec![a, b],
+            Node::Binary(_, a, b)
+            | Node::And(a, b)
+            | Node::Or(a, b)
+            | Node::AndOperand(a, b)
+            | Node::OrOperand(a, b) => vec![a, b],
             Node::Chain(first, rest) => std::iter::once(&**first)
                 .chain(rest.iter().map(|(_, node)| node))
                 .collect(),
@@ -306,6 +395,8 @@ impl<N> Node<N> {
             Node::Binary(op, a, b) => Node::Binary(*op, boxed(a, map)?, boxed(b, map)?),
             Node::And(a, b) => Node::And(boxed(a, map)?, boxed(b, map)?),
             Node::Or(a, b) => Node::Or(boxed(a, map)?, boxed(b, map)?),
+            Node::AndOperand(a, b) => Node::AndOperand(boxed(a, map)?, boxed(b, map)?),
+            Node::OrOperand(a, b) => Node::OrOperand(boxed(a, map)?, boxed(b, map)?),
             Node::Chain(first, rest) => {
                 let first = boxed(first, map)?;
                 let mut mapped = Vec::with_capacity(rest.len());

@@ -7,6 +7,7 @@ pub mod dtype;
 pub mod event;
 pub mod expression;
 pub mod input;
+pub mod interchange;
 pub mod manifest;
 pub mod numerics;
 pub mod occupancy;

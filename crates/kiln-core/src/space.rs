@@ -378,6 +378,11 @@ impl Space {
         })
     }
 
+    /// What the lists of valid rows take in memory, without tunables and rules.
+    pub fn bytes(&self) -> usize {
+        self.components.iter().map(Component::bytes).sum()
+    }
+
     pub fn value(&self, config: &Config, tunable: usize) -> &Value {
         &self.tunables()[tunable].values[usize::from(config.0[tunable])]
     }

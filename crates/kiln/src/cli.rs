@@ -34,10 +34,13 @@ pub enum Verb {
     /// Read a manifest, count its space, apply the gates; optionally compile every config
     #[command(after_help = "Example:\n  kiln check kernels/attention_cpu --explain")]
     Check(CheckArgs),
+    /// Count a space: a manifest's, or one another tuner wrote down as T1
+    #[command(after_help = "Example:\n  kiln space kernels/attention_cpu --json")]
+    Space(SpaceArgs),
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
-    /// List, show or record the studies of a project
+    /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
     /// Look after the compile cache
@@ -145,6 +148,19 @@ pub struct CheckArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct SpaceArgs {
+    /// A manifest, a folder with a kiln.toml, or a T1 file: FILE.json or FILE.json.gz
+    #[arg(value_name = "FILE")]
+    pub path: Option<PathBuf>,
+    /// CUDA architecture whose limits a manifest's configs must keep
+    #[arg(long, default_value = "sm_80")]
+    pub arch: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct InitArgs {
     /// The source file: FILE.c or FILE.cu
     pub source: PathBuf,
@@ -192,6 +208,33 @@ pub enum StudiesVerb {
         #[command(flatten)]
         project: ProjectArgs,
     },
+    /// Write a study for the tools of others: its space as T1, its results as T4 or a Kernel Tuner cache file
+    #[command(after_help = "Example:\n  kiln studies export --to kernel-tuner --out study.json")]
+    Export {
+        /// Number of the study [default: the latest]
+        id: Option<u64>,
+        /// The format
+        #[arg(long, value_enum)]
+        to: ExportFormat,
+        /// NAME.json, or NAME.json.gz to compress it
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// Replace a file that is already there
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Tunables and constraints
+    T1,
+    /// Results, for any tool that reads the format
+    T4,
+    /// Results, for Kernel Tuner: to simulate, or to continue from
+    KernelTuner,
 }
 
 #[derive(Debug, Args)]

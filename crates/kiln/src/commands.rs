@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod init;
 pub mod schema;
 pub mod selftest;
+pub mod space;
 pub mod studies;
 pub mod toolchain;
 pub mod tune;

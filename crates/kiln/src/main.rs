@@ -7,7 +7,9 @@ mod commands;
 mod engine;
 mod exit;
 mod gates;
+mod interchange;
 mod nvml;
+mod packed;
 mod printer;
 mod project;
 mod recording;
@@ -29,6 +31,7 @@ fn main() {
         Verb::Doctor(args) => commands::doctor::run(&args),
         Verb::Tune(args) => commands::tune::run(&args),
         Verb::Check(args) => commands::check::run(&args),
+        Verb::Space(args) => commands::space::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),

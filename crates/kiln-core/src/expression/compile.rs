@@ -12,11 +12,11 @@ use crate::value::Value;
 
 /// Whether a rule holds, as a function of value positions.
 #[derive(Clone, Debug)]
-pub(crate) struct Predicate(Int);
+pub(crate) struct Predicate(pub(super) Int);
 
 /// An integer or a boolean (0 or 1); the language treats the two alike in arithmetic.
 #[derive(Clone, Debug)]
-enum Int {
+pub(super) enum Int {
     Constant(i64),
     Table(Table<i64>),
     Binary(BinaryOp, Box<[Int; 2]>),
@@ -27,6 +27,8 @@ enum Int {
     Not(Box<Int>),
     And(Box<[Int; 2]>),
     Or(Box<[Int; 2]>),
+    AndOperand(Box<[Int; 2]>),
+    OrOperand(Box<[Int; 2]>),
     If(Box<[Int; 3]>),
     Extreme(Function, Box<[Int]>),
     Negate(Box<Int>),
@@ -36,12 +38,14 @@ enum Int {
 }
 
 #[derive(Clone, Debug)]
-enum Real {
+pub(super) enum Real {
     Constant(f64),
     Table(Table<f64>),
     FromInt(Box<Int>),
     Binary(BinaryOp, Box<[Real; 2]>),
     If(Box<Int>, Box<[Real; 2]>),
+    AndOperand(Box<[Real; 2]>),
+    OrOperand(Box<[Real; 2]>),
     Extreme(Function, Box<[Real]>),
     Negate(Box<Real>),
     Abs(Box<Real>),
@@ -51,9 +55,9 @@ enum Real {
 
 /// Results by the position of one slot's value; `None` where evaluation is an error.
 #[derive(Clone, Debug)]
-struct Table<T> {
-    slot: usize,
-    results: Box<[Option<T>]>,
+pub(super) struct Table<T> {
+    pub(super) slot: usize,
+    pub(super) results: Box<[Option<T>]>,
 }
 
 enum Typed {
@@ -98,6 +102,14 @@ impl Int {
             Int::Not(a) => i64::from(a.run(p)? == 0),
             Int::And(ab) => i64::from(ab[0].run(p)? != 0 && ab[1].run(p)? != 0),
             Int::Or(ab) => i64::from(ab[0].run(p)? != 0 || ab[1].run(p)? != 0),
+            Int::AndOperand(ab) => match ab[0].run(p)? {
+                0 => 0,
+                _ => return ab[1].run(p),
+            },
+            Int::OrOperand(ab) => match ab[0].run(p)? {
+                0 => return ab[1].run(p),
+                x => x,
+            },
             Int::If(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 return if condition.run(p)? != 0 {
@@ -133,6 +145,14 @@ impl Real {
             Real::Table(table) => return table.run(p),
             Real::FromInt(a) => a.run(p)? as f64,
             Real::Binary(op, ab) => return real_binary(*op, ab[0].run(p)?, ab[1].run(p)?).ok(),
+            Real::AndOperand(ab) | Real::OrOperand(ab) => {
+                let first = ab[0].run(p)?;
+                if (first != 0.0) == matches!(self, Real::OrOperand(_)) {
+                    first
+                } else {
+                    return ab[1].run(p);
+                }
+            }
             Real::If(condition, ab) => {
                 return if condition.run(p)? != 0 {
                     ab[0].run(p)
@@ -165,7 +185,7 @@ impl Real {
 
 /// Equality is always decided; order is not for NaN, which is an error of the language.
 #[inline]
-fn compare<T: PartialOrd>(op: CompareOp, a: &T, b: &T) -> Option<bool> {
+pub(super) fn compare<T: PartialOrd>(op: CompareOp, a: &T, b: &T) -> Option<bool> {
     Some(match op {
         CompareOp::Equal => a == b,
         CompareOp::NotEqual => a != b,
@@ -224,6 +244,16 @@ fn typed(node: &Node<usize>, domains: &[&[Value]]) -> Option<Typed> {
         Node::Not(a) => Typed::Int(Int::Not(Box::new(truth(child(a)?)))),
         Node::And(a, b) => Typed::Int(Int::And(Box::new([truth(child(a)?), truth(child(b)?)]))),
         Node::Or(a, b) => Typed::Int(Int::Or(Box::new([truth(child(a)?), truth(child(b)?)]))),
+        Node::AndOperand(a, b) => match (child(a)?, child(b)?) {
+            (Typed::Int(a), Typed::Int(b)) => Typed::Int(Int::AndOperand(Box::new([a, b]))),
+            (Typed::Real(a), Typed::Real(b)) => Typed::Real(Real::AndOperand(Box::new([a, b]))),
+            _ => return None,
+        },
+        Node::OrOperand(a, b) => match (child(a)?, child(b)?) {
+            (Typed::Int(a), Typed::Int(b)) => Typed::Int(Int::OrOperand(Box::new([a, b]))),
+            (Typed::Real(a), Typed::Real(b)) => Typed::Real(Real::OrOperand(Box::new([a, b]))),
+            _ => return None,
+        },
         Node::If {
             then,
             condition,
@@ -262,7 +292,11 @@ fn typed(node: &Node<usize>, domains: &[&[Value]]) -> Option<Typed> {
             Function::IsPow2 => Typed::Int(Int::IsPow2(Box::new(integer(&arguments[0])?))),
             Function::Log2 => Typed::Real(Real::Log2(Box::new(real(child(&arguments[0])?)))),
             Function::Sqrt => Typed::Real(Real::Sqrt(Box::new(real(child(&arguments[0])?)))),
-            Function::Int | Function::Floor | Function::Ceil | Function::Round => {
+            Function::Int
+            | Function::Floor
+            | Function::Ceil
+            | Function::Round
+            | Function::RoundHalfEven => {
                 match child(&arguments[0])? {
                     Typed::Int(a) if *function == Function::Int => Typed::Int(a),
                     // Through `f64` as in `eval`, which rounds integers beyond 2^53.

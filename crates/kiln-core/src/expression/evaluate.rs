@@ -39,6 +39,11 @@ pub(super) fn eval(node: &Node<usize>, values: &Lookup<'_, '_>) -> Result<Value,
         Node::Not(a) => Value::Bool(!truth(&eval(a, values)?)),
         Node::And(a, b) => Value::Bool(truth(&eval(a, values)?) && truth(&eval(b, values)?)),
         Node::Or(a, b) => Value::Bool(truth(&eval(a, values)?) || truth(&eval(b, values)?)),
+        Node::AndOperand(a, b) | Node::OrOperand(a, b) => {
+            let first = eval(a, values)?;
+            let decided = truth(&first) == matches!(node, Node::OrOperand(..));
+            if decided { first } else { eval(b, values)? }
+        }
         Node::If {
             then,
             condition,
@@ -162,7 +167,7 @@ fn binary(op: BinaryOp, a: &Value, b: &Value) -> Result<Value, EvalError> {
     }
     let (x, y) = (integer(a, name)?, integer(b, name)?);
     if op == BinaryOp::Power && y < 0 {
-        return Ok(Value::Float((x as f64).powf(y as f64)));
+        return real_binary(op, x as f64, y as f64).map(Value::Float);
     }
     integer_binary(op, x, y).map(Value::Int)
 }
@@ -181,10 +186,44 @@ pub(super) fn real_binary(op: BinaryOp, x: f64, y: f64) -> Result<f64, EvalError
         BinaryOp::Subtract => x - y,
         BinaryOp::Multiply => x * y,
         BinaryOp::Divide => x / y,
-        BinaryOp::FloorDivide => (x / y).floor(),
-        BinaryOp::Remainder => x - y * (x / y).floor(),
-        BinaryOp::Power => x.powf(y),
+        BinaryOp::FloorDivide => real_floor_div(x, y),
+        BinaryOp::Remainder => real_remainder(x, y),
+        BinaryOp::Power if x == 0.0 && y < 0.0 => return Err(EvalError::DivisionByZero),
+        BinaryOp::Power => {
+            let power = x.powf(y);
+            if power.is_infinite() && x.is_finite() && y.is_finite() {
+                return Err(EvalError::Overflow);
+            }
+            power
+        }
     })
+}
+
+/// With the divisor's sign. `x - y * floor(x / y)` would not do: where the quotient rounds up to a
+/// whole number it gives a small negative instead of almost `y`.
+fn real_remainder(x: f64, y: f64) -> f64 {
+    let remainder = x % y;
+    match remainder != 0.0 && (remainder < 0.0) != (y < 0.0) {
+        true => remainder + y,
+        false => remainder,
+    }
+}
+
+/// The quotient that goes with `real_remainder`, so that `x == y * (x // y) + x % y` as far as
+/// rounding allows.
+fn real_floor_div(x: f64, y: f64) -> f64 {
+    let remainder = x % y;
+    let mut quotient = (x - remainder) / y;
+    if remainder != 0.0 && (remainder < 0.0) != (y < 0.0) {
+        quotient -= 1.0;
+    }
+    // It is whole but for rounding.
+    let below = quotient.floor();
+    if quotient - below > 0.5 {
+        below + 1.0
+    } else {
+        below
+    }
 }
 
 /// Integers in, integer out: neither for `/` nor for a power with a negative exponent.
@@ -268,7 +307,9 @@ fn call(
         Function::Sqrt => Ok(Value::Float(float(first, "`sqrt`")?.sqrt())),
         Function::Floor => whole(function, float(first, "`floor`")?).map(Value::Int),
         Function::Ceil => whole(function, float(first, "`ceil`")?).map(Value::Int),
-        Function::Round => whole(function, float(first, "`round`")?).map(Value::Int),
+        Function::Round | Function::RoundHalfEven => {
+            whole(function, float(first, "`round`")?).map(Value::Int)
+        }
         Function::Int => match first {
             Value::Int(i) => Ok(Value::Int(*i)),
             other => whole(function, float(other, "`int`")?).map(Value::Int),
@@ -318,6 +359,7 @@ pub(super) fn whole(function: Function, x: f64) -> Result<i64, EvalError> {
         Function::Floor => x.floor(),
         Function::Ceil => x.ceil(),
         Function::Round => x.round(),
+        Function::RoundHalfEven => x.round_ties_even(),
         _ => x.trunc(),
     };
     if x.is_finite() && x.abs() < 9.2e18 {

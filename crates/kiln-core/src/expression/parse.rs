@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{BinaryOp, CompareOp, ExprError, Function, NameRef, Node, function_names};
+use super::{BinaryOp, CompareOp, Dialect, ExprError, NameRef, Node};
 use crate::diagnostic::nearest;
 use crate::value::Value;
 
@@ -10,8 +10,8 @@ use crate::value::Value;
 const MAX_DEPTH: usize = 100;
 const MAX_TOKENS: usize = 4_000;
 
-pub(super) fn parse(text: &str) -> Result<Node<NameRef>, ExprError> {
-    let tokens = tokenize(text)?;
+pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node<NameRef>, ExprError> {
+    let tokens = tokenize(text, dialect)?;
     if tokens.len() > MAX_TOKENS {
         return Err(error("expression is too long", 0..text.len(), None));
     }
@@ -19,6 +19,7 @@ pub(super) fn parse(text: &str) -> Result<Node<NameRef>, ExprError> {
         tokens,
         position: 0,
         end: text.len(),
+        dialect,
     };
     let node = parser.ternary(0)?;
     match parser.peek() {
@@ -67,7 +68,7 @@ const SYMBOLS: [&str; 20] = [
     "=", "&&",
 ];
 
-fn tokenize(text: &str) -> Result<Vec<Token>, ExprError> {
+fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<Token>, ExprError> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -89,14 +90,26 @@ fn tokenize(text: &str) -> Result<Vec<Token>, ExprError> {
             TokenKind::Name
         } else if byte == b'"' || byte == b'\'' {
             at += 1;
+            let escapes = dialect == Dialect::Python;
             while at < bytes.len() && bytes[at] != byte {
-                at += 1;
+                at += if escapes && bytes[at] == b'\\' { 2 } else { 1 };
             }
-            if at == bytes.len() {
-                return Err(error("string is not closed", start..at, None));
+            if at >= bytes.len() {
+                return Err(error("string is not closed", start..bytes.len(), None));
             }
             at += 1;
-            TokenKind::Literal(Value::Text(text[start + 1..at - 1].to_string()))
+            let inner = &text[start + 1..at - 1];
+            let plain = match escapes {
+                true => super::python::unescaped(inner).ok_or_else(|| {
+                    error(
+                        "string has an escape that is not known here",
+                        start..at,
+                        None,
+                    )
+                })?,
+                false => inner.to_string(),
+            };
+            TokenKind::Literal(Value::Text(plain))
         } else if let Some(symbol) = SYMBOLS.iter().find(|s| text[at..].starts_with(**s)) {
             at += symbol.len();
             if *symbol == "&&" {
@@ -170,6 +183,7 @@ struct Parser {
     tokens: Vec<Token>,
     position: usize,
     end: usize,
+    dialect: Dialect,
 }
 
 impl Parser {
@@ -304,13 +318,34 @@ impl Parser {
             } else {
                 break;
             };
-            rest.push((op, self.sum(depth)?));
+            let is_membership = matches!(op, CompareOp::In | CompareOp::NotIn);
+            let right = match is_membership && self.dialect == Dialect::Python {
+                true => self.members(depth)?,
+                false => self.sum(depth)?,
+            };
+            rest.push((op, right));
         }
         Ok(if rest.is_empty() {
             first
         } else {
             Node::Chain(Box::new(first), rest)
         })
+    }
+
+    /// The right side of Python's `in`, where a `range` may stand for the list of its members.
+    fn members(&mut self, depth: usize) -> Result<Node<NameRef>, ExprError> {
+        let is_range = self.next_is("range")
+            && self
+                .tokens
+                .get(self.position + 1)
+                .is_some_and(|t| t.text == "(" && t.kind == TokenKind::Symbol);
+        if !is_range {
+            return self.sum(depth);
+        }
+        let span = self.peek().map_or(self.end..self.end, |t| t.span.clone());
+        self.position += 2;
+        let (arguments, _) = self.items(")", depth)?;
+        super::python::range_members(&arguments, span)
     }
 
     fn sum(&mut self, depth: usize) -> Result<Node<NameRef>, ExprError> {
@@ -369,10 +404,11 @@ impl Parser {
                 None,
             )),
             (TokenKind::Name, name) if self.next_is("(") => {
-                let function = Function::from_name(name).ok_or_else(|| {
-                    let hint = match nearest(name, function_names()) {
+                let known = self.dialect.function_names();
+                let function = self.dialect.function(name).ok_or_else(|| {
+                    let hint = match nearest(name, known.iter().copied()) {
                         Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("functions: {}", function_names().join(", ")),
+                        None => format!("functions: {}", known.join(", ")),
                     };
                     error(
                         format!("unknown function `{name}`"),

@@ -3,6 +3,7 @@
 use super::component::{Component, Rows, Table};
 use super::rules::Rules;
 use super::{BuildLimits, Config, Removal, Space, SpaceError};
+use crate::expression::{Predicate, Program};
 
 pub(super) fn build(rules: Rules, limits: BuildLimits) -> Result<Space, SpaceError> {
     let width = rules.tunables().len();
@@ -141,8 +142,14 @@ fn enumerate(
         completions.push(last.saturating_mul(size));
     }
     completions.reverse();
+    let checks: Vec<Vec<Option<&Predicate>>> = component
+        .checks
+        .iter()
+        .map(|column| column.iter().map(|&r| rules.predicate(r)).collect())
+        .collect();
     let mut walk = Walk {
         rules,
+        program: Program::new(&checks, &component.tunables),
         component,
         completions: &completions[1..],
         max_rows: limits.rows.min(u64::from(u32::MAX) - 1),
@@ -175,6 +182,7 @@ enum Stop {
 
 struct Walk<'r> {
     rules: &'r Rules,
+    program: Program,
     component: &'r Component,
     /// By column, how many rows continue once it is bound.
     completions: &'r [u128],
@@ -200,8 +208,13 @@ impl Walk<'_> {
             self.positions[tunable] = position as u16;
             let mut undecided = undecided;
             let mut rejected_by = None;
-            for &rule in &component.checks[column] {
-                match self.rules.check(rule, &self.positions) {
+            for (check, &rule) in component.checks[column].iter().enumerate() {
+                let holds = match self.program.decide(column, check, &self.positions) {
+                    Some(holds) => Ok(holds),
+                    // Not compiled, or an error: the slow way tells them apart.
+                    None => self.rules.check(rule, &self.positions),
+                };
+                match holds {
                     Ok(true) => {}
                     Ok(false) => {
                         rejected_by = Some(rule);
@@ -213,6 +226,7 @@ impl Walk<'_> {
             if let Some(rule) = rejected_by {
                 self.reject(rule, column);
             } else if column + 1 < component.tunables.len() {
+                self.program.go_ahead(column, &self.positions);
                 self.bind(column + 1, undecided)?;
             } else if let Some(rule) = undecided {
                 return Err(Stop::Undecided(rule));

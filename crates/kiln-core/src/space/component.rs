@@ -98,6 +98,13 @@ impl Component {
         }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        match &self.rows {
+            Rows::Table(table) => size_of_val(table.cells.as_slice()) + size_of_val(&*table.index),
+            Rows::Free(_) | Rows::Implicit => 0,
+        }
+    }
+
     /// `None` when the rows are not listed.
     pub(super) fn len(&self) -> Option<u64> {
         match &self.rows {

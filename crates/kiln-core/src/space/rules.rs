@@ -74,6 +74,11 @@ impl Rules {
         &self.compiled[rule].reads
     }
 
+    /// The rule compiled; `None` for one that only the slow way can evaluate.
+    pub(super) fn predicate(&self, rule: usize) -> Option<&Predicate> {
+        self.compiled[rule].predicate.as_ref()
+    }
+
     /// How many values a tunable has.
     pub(super) fn size(&self, tunable: usize) -> usize {
         self.tunables[tunable].values.len()

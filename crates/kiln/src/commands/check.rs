@@ -22,13 +22,7 @@ use compiled::Compilation;
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let file = project::read(&project::locate(args.path.as_deref())?)?;
     let is_cuda = file.manifest.kernel.language == Language::Cuda;
-    let device = match is_cuda {
-        true => nominal_device(&args.arch)?,
-        false => Worker::spawn(&WorkerKind::Cpu)
-            .map_err(|end| broken(&end))?
-            .device
-            .clone(),
-    };
+    let device = device(&file, &args.arch)?;
     if is_cuda && !args.compile {
         return check_space(args, &file, &device);
     }
@@ -40,6 +34,17 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     }
     report.print(args);
     Ok(report.exit())
+}
+
+/// The device a manifest is judged for without running it: this machine's CPU, or an architecture.
+pub(super) fn device(file: &ManifestFile, architecture: &str) -> Result<DeviceInfo, Failure> {
+    match file.manifest.kernel.language == Language::Cuda {
+        true => nominal_device(architecture),
+        false => Ok(Worker::spawn(&WorkerKind::Cpu)
+            .map_err(|end| broken(&end))?
+            .device
+            .clone()),
+    }
 }
 
 /// Without a device an architecture's name stands for its limits.

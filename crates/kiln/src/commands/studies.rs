@@ -1,5 +1,7 @@
 //! `kiln studies`: what was tuned here before.
 
+mod export;
+
 use std::path::{Path, PathBuf};
 
 use kiln_core::recording::Recording;
@@ -8,9 +10,10 @@ use serde_json::json;
 
 use crate::cli::{StudiesArgs, StudiesVerb};
 use crate::exit::{Exit, Failure};
+use crate::packed::Existing;
 use crate::printer;
 use crate::project;
-use crate::recording::{self, Existing};
+use crate::recording;
 use crate::report;
 use crate::store::{SqliteStore, Store, StudySummary};
 
@@ -28,11 +31,25 @@ pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
             force,
             project,
         } => {
-            let existing = match force {
-                true => Existing::Replace,
-                false => Existing::Keep,
-            };
+            let existing = Existing::from_force(*force);
             record(&project.project, *id, to, existing, project.json)
+        }
+        StudiesVerb::Export {
+            id,
+            to,
+            out,
+            force,
+            project,
+        } => {
+            let study = match id {
+                Some(id) => find(&project.project, Some(*id))?.1,
+                None => {
+                    let latest = latest_measured(&project.project)?;
+                    find(&project.project, Some(latest))?.1
+                }
+            };
+            let existing = Existing::from_force(*force);
+            export::export(&study, *to, out, existing, project.json)
         }
     }
 }

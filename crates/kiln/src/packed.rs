@@ -1,0 +1,150 @@
+//! JSON files, plain or compressed with gzip.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use thiserror::Error;
+
+use crate::exit::Failure;
+
+/// The largest text a file may unpack to; real ones have a few megabytes.
+const MAX_BYTES: u64 = 256 << 20;
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// A file that was read.
+#[derive(Debug)]
+pub struct Contents {
+    /// As they are on the disk.
+    pub stored: Vec<u8>,
+    /// `None` when they are not compressed.
+    unpacked: Option<Vec<u8>>,
+}
+
+impl Contents {
+    pub fn plain(&self) -> &[u8] {
+        self.unpacked.as_ref().unwrap_or(&self.stored)
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum ReadError {
+    #[error("{0}")]
+    Unreadable(io::Error),
+    #[error("it is named `.gz`, but is not compressed with gzip")]
+    NotGzip,
+    #[error("it is cut off or damaged: {0}")]
+    Damaged(io::Error),
+}
+
+/// Compressed or not is told by what is in the file; a name that promises gzip is held to it.
+pub fn read(path: &Path) -> Result<Contents, ReadError> {
+    let stored = contents(path).map_err(ReadError::Unreadable)?;
+    let is_gzip = stored.starts_with(&GZIP_MAGIC);
+    if named_gzip(path) && !is_gzip {
+        return Err(ReadError::NotGzip);
+    }
+    let unpacked = match is_gzip {
+        true => Some(unpack(&stored).map_err(ReadError::Damaged)?),
+        false => None,
+    };
+    Ok(Contents { stored, unpacked })
+}
+
+/// All of a file, if it is one and not too large: a device may have no end.
+fn contents(path: &Path) -> io::Result<Vec<u8>> {
+    // Before it is opened: a pipe nobody writes to would keep us waiting.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    limited(fs::File::open(path)?)
+}
+
+/// Reads to the end, unless that is too far away.
+fn limited(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other("it has more than 256 MiB")),
+        false => Ok(bytes),
+    }
+}
+
+/// Whether a file that is already there may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    Keep,
+    Replace,
+}
+
+impl Existing {
+    pub fn from_force(force: bool) -> Existing {
+        match force {
+            true => Existing::Replace,
+            false => Existing::Keep,
+        }
+    }
+}
+
+/// Writes everything or nothing, compressed when the name ends in `.gz`, and returns the size in bytes.
+pub fn write(plain: Vec<u8>, path: &Path, existing: Existing) -> Result<u64, Failure> {
+    let cannot = |e: io::Error| Failure::machine(format!("cannot write `{}`: {e}", path.display()));
+    let bytes = match named_gzip(path) {
+        true => pack(&plain).map_err(cannot)?,
+        false => plain,
+    };
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    // For sharing: readable as the user's other files are.
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(cannot)?;
+    file.write_all(&bytes).map_err(cannot)?;
+    let persisted = match existing {
+        Existing::Keep => file.persist_noclobber(path),
+        Existing::Replace => file.persist(path),
+    };
+    match persisted {
+        Ok(_) => Ok(bytes.len() as u64),
+        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(Failure::usage(format!(
+            "`{}` is already there",
+            path.display()
+        ))
+        .hint("--force replaces it")),
+        Err(e) => Err(cannot(e.error)),
+    }
+}
+
+fn named_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "gz")
+}
+
+/// Whether the name is that of a JSON file.
+pub fn is_json_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [".json", ".json.gz"].iter().any(|end| name.ends_with(end))
+}
+
+fn pack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn unpack(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut decoder = GzDecoder::new(bytes);
+    let unpacked = limited(&mut decoder)?;
+    match decoder.into_inner().len() {
+        0 => Ok(unpacked),
+        more => Err(io::Error::other(format!(
+            "{more} bytes follow the end of the compressed data"
+        ))),
+    }
+}
