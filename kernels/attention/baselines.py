@@ -1,90 +1,91 @@
-"""PyTorch's scaled_dot_product_attention, backend by backend. `default` is whatever PyTorch picks.
+"""PyTorch's scaled_dot_product_attention, backend by backend; `default` is whatever PyTorch picks.
 
-The causal ones want S = S_KV: elsewhere the backends do not agree on where the diagonal lies.
+Query i sees key j when j <= i + diagonal, as in the kernel. The backends have a causal kernel for as many queries as keys
+only, and not all of them let heads share keys. For shapes of that kind, which are checked and never timed, the keys are
+repeated or the mask is given to whichever backend takes one.
 """
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-
-def sdpa(Q, K, V, causal=False):
-    shared = Q.shape[1] != K.shape[1]
-    return F.scaled_dot_product_attention(Q, K, V, is_causal=causal, enable_gqa=shared)
-
-
-def with_backend(backend, Q, K, V, causal=False):
-    with sdpa_kernel(backend):
-        return sdpa(Q, K, V, causal)
-
-
-def default(Q, K, V):
-    return sdpa(Q, K, V)
-
-
-def flash(Q, K, V):
-    return with_backend(SDPBackend.FLASH_ATTENTION, Q, K, V)
-
-
-def efficient(Q, K, V):
-    return with_backend(SDPBackend.EFFICIENT_ATTENTION, Q, K, V)
-
-
-def cudnn(Q, K, V):
-    return with_backend(SDPBackend.CUDNN_ATTENTION, Q, K, V)
-
-
-def math(Q, K, V):
-    return with_backend(SDPBackend.MATH, Q, K, V)
-
-
-def default_causal(Q, K, V):
-    return sdpa(Q, K, V, causal=True)
-
-
-def flash_causal(Q, K, V):
-    return with_backend(SDPBackend.FLASH_ATTENTION, Q, K, V, causal=True)
-
-
-def efficient_causal(Q, K, V):
-    return with_backend(SDPBackend.EFFICIENT_ATTENTION, Q, K, V, causal=True)
-
-
-def cudnn_causal(Q, K, V):
-    return with_backend(SDPBackend.CUDNN_ATTENTION, Q, K, V, causal=True)
-
-
-def math_causal(Q, K, V):
-    return with_backend(SDPBackend.MATH, Q, K, V, causal=True)
-
-
-# A few queries at the end of a cache. All of it is seen by the last one, and by all when there is but one; the mask for
-# more is made once, outside of what is timed.
 masks = {}
 
 
-def end_mask(queries, keys, device):
-    if queries == 1:
-        return None
-    key = (queries, keys, device)
+def mask(queries, keys, diagonal, device):
+    key = (queries, keys, diagonal, device)
     if key not in masks:
-        masks[key] = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+        masks[key] = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(diagonal)
     return masks[key]
 
 
-def decode(Q, K, V, counters):
-    mask = end_mask(Q.shape[2], K.shape[2], Q.device)
-    return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, enable_gqa=Q.shape[1] != K.shape[1])
+def attend(backend, Q, K, V, diagonal=None):
+    queries, keys = Q.shape[2], K.shape[2]
+    group = Q.shape[1] // K.shape[1]
+    if group > 1 and backend not in (None, SDPBackend.FLASH_ATTENTION):
+        K, V, group = K.repeat_interleave(group, 1), V.repeat_interleave(group, 1), 1
+    everything = diagonal is None or diagonal >= keys - 1
+    causal = not everything and diagonal == 0 and queries == keys
+    if not everything and not causal:
+        seen = mask(queries, keys, diagonal, Q.device)
+        return F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, enable_gqa=group > 1)
+    if backend is None:
+        return F.scaled_dot_product_attention(Q, K, V, is_causal=causal, enable_gqa=group > 1)
+    with sdpa_kernel(backend):
+        return F.scaled_dot_product_attention(Q, K, V, is_causal=causal, enable_gqa=group > 1)
 
 
-# The flash backend takes no mask, so this one is for a single query.
-def decode_flash(Q, K, V, counters):
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        return F.scaled_dot_product_attention(Q, K, V, enable_gqa=Q.shape[1] != K.shape[1])
+def default(Q, K, V):
+    return attend(None, Q, K, V)
+
+
+def flash(Q, K, V):
+    return attend(SDPBackend.FLASH_ATTENTION, Q, K, V)
+
+
+def efficient(Q, K, V):
+    return attend(SDPBackend.EFFICIENT_ATTENTION, Q, K, V)
+
+
+def cudnn(Q, K, V):
+    return attend(SDPBackend.CUDNN_ATTENTION, Q, K, V)
+
+
+def math(Q, K, V):
+    return attend(SDPBackend.MATH, Q, K, V)
+
+
+def default_causal(Q, K, V, diagonal):
+    return attend(None, Q, K, V, diagonal)
+
+
+def flash_causal(Q, K, V, diagonal):
+    return attend(SDPBackend.FLASH_ATTENTION, Q, K, V, diagonal)
+
+
+def efficient_causal(Q, K, V, diagonal):
+    return attend(SDPBackend.EFFICIENT_ATTENTION, Q, K, V, diagonal)
+
+
+def cudnn_causal(Q, K, V, diagonal):
+    return attend(SDPBackend.CUDNN_ATTENTION, Q, K, V, diagonal)
+
+
+def math_causal(Q, K, V, diagonal):
+    return attend(SDPBackend.MATH, Q, K, V, diagonal)
+
+
+# A few queries at the end of a cache: diagonal is S_KV - S, and a single query sees everything.
+def decode(Q, K, V, counters, diagonal):
+    return attend(None, Q, K, V, diagonal)
+
+
+def decode_flash(Q, K, V, counters, diagonal):
+    return attend(SDPBackend.FLASH_ATTENTION, Q, K, V, diagonal)
 
 
 # PyTorch has no attention over int8: the cache is widened first, as code without a kernel of its own does.
-def decode_int8(Q, K, V, K_factors, V_factors, counters):
+def decode_int8(Q, K, V, K_factors, V_factors, counters, diagonal):
     wide_K = (K * K_factors[..., None]).to(Q.dtype)
     wide_V = (V * V_factors[..., None]).to(Q.dtype)
-    return decode(Q, wide_K, wide_V, counters)
+    return decode(Q, wide_K, wide_V, counters, diagonal)

@@ -149,18 +149,21 @@ pub fn strategy_with(
         "random" => Box::new(order::Random::new(space, seed)),
         "lhs" => Box::new(lhs::Lhs::new(space, seed, seed_trials)),
         "exhaustive" => Box::new(order::Exhaustive::new(space, seed)),
-        _ => {
-            let known = STRATEGIES.iter().map(|(name, _)| *name);
-            let hint = match nearest(name, known.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
-            };
-            return Err(UnknownStrategy {
-                name: name.to_string(),
-                hint,
-            });
-        }
+        _ => return Err(unknown_strategy(name)),
     })
+}
+
+/// That there is no strategy of that name, and which one was meant.
+pub fn unknown_strategy(name: &str) -> UnknownStrategy {
+    let known = STRATEGIES.iter().map(|(name, _)| *name);
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    UnknownStrategy {
+        name: name.to_string(),
+        hint,
+    }
 }
 
 /// Configs that were asked or told.

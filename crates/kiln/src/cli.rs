@@ -43,6 +43,11 @@ pub enum Verb {
     /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
+    /// Try search strategies on a recording of a whole space: no device, thousands of trials a second
+    #[command(
+        after_help = "Example:\n  kiln replay A100.json.gz --space T1.json --compare auto,random --trials 100"
+    )]
+    Replay(ReplayArgs),
     /// Look after the compile cache
     #[command(after_help = "Example:\n  kiln cache stats")]
     Cache(CacheArgs),
@@ -242,6 +247,46 @@ pub struct ProjectArgs {
     /// A folder of the project
     #[arg(long, default_value = ".")]
     pub project: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Every config with its time or failure: a Kernel Tuner cache file or a T4 file, plain or .gz
+    pub recording: PathBuf,
+    /// T1 file with the tunables and conditions [default: what the recording holds]
+    #[arg(long, value_name = "T1")]
+    pub space: Option<PathBuf>,
+    /// auto, tpe, forest, genetic, annealing, local, random, lhs or exhaustive
+    #[arg(long, default_value = "auto")]
+    pub strategy: String,
+    /// Several strategies side by side, instead of one
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        conflicts_with = "strategy"
+    )]
+    pub compare: Vec<String>,
+    /// Distinct valid configs per search; failed ones count
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub trials: u64,
+    /// Searches, each with a seed of its own
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub repeats: u64,
+    /// Configs asked for together
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub batch: u64,
+    /// Size of the first design, for strategies that begin with one
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seed_trials: u64,
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// The whole way, trial by trial
+    #[arg(long)]
+    pub curve: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,7 @@ pub mod cache;
 pub mod check;
 pub mod doctor;
 pub mod init;
+pub mod replay;
 pub mod schema;
 pub mod selftest;
 pub mod space;

@@ -29,7 +29,6 @@ pub fn read_space(path: &Path) -> Result<DefinedSpace, Failure> {
 }
 
 /// A recording against a space; without one, what was recorded is the space.
-#[allow(dead_code, reason = "for `kiln replay`, which is not here yet")]
 pub fn read_table(path: &Path, space: Option<Arc<Space>>) -> Result<Table, Failure> {
     let text = read_text(path)?;
     let shown = path.display().to_string();

@@ -16,6 +16,7 @@ mod recording;
 mod report;
 mod selftest;
 mod settings;
+mod simulate;
 mod store;
 mod task;
 mod toolchain;
@@ -34,6 +35,7 @@ fn main() {
         Verb::Space(args) => commands::space::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
+        Verb::Replay(args) => commands::replay::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),
         Verb::Toolchain(args) => commands::toolchain::run(&args),
         Verb::Selftest(args) => commands::selftest::run(&args),

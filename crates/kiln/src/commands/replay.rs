@@ -1,0 +1,250 @@
+//! `kiln replay`: strategies against a recording of every config, without a device.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kiln_core::interchange::Table;
+use kiln_core::search::{self, UnknownStrategy};
+use kiln_core::units::human_ns;
+use serde_json::{Value, json};
+
+use crate::cli::ReplayArgs;
+use crate::exit::{Exit, Failure};
+use crate::interchange;
+use crate::printer;
+use crate::simulate::{self, Chance, Plan, Summary};
+
+/// Budgets shown in the table, as far as the trials go.
+const SHOWN: [usize; 7] = [10, 25, 50, 100, 200, 400, 800];
+
+pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
+    let names = names(args)?;
+    let table = read(args)?;
+    let chance = Chance::new(&table);
+    let Some(optimum) = chance.optimum_ms() else {
+        return Err(Failure::usage(format!(
+            "nothing to find in `{}`: none of its {} configs worked",
+            args.recording.display(),
+            table.records().len()
+        )));
+    };
+    let plan = Plan {
+        trials: args.trials as usize,
+        batch: args.batch as usize,
+        seed_trials: args.seed_trials as usize,
+        repeats: args.repeats as usize,
+        seed: args.seed,
+    };
+    let mut summaries = Vec::new();
+    for name in &names {
+        let runs = simulate::repeats(&table, name, &plan).map_err(unknown)?;
+        let summary = Summary::new(&runs, &chance)
+            .ok_or_else(|| Failure::new(Exit::Bug, format!("`{name}` asked for nothing")))?;
+        summaries.push((name.as_str(), summary));
+    }
+    if args.json {
+        let document = document(args, &table, optimum, &chance, &summaries);
+        printer::data(&format!("{document:#}"));
+    } else {
+        printer::data(&text(args, &table, optimum, &chance, &summaries));
+    }
+    Ok(Exit::Success)
+}
+
+fn names(args: &ReplayArgs) -> Result<Vec<String>, Failure> {
+    let names = match args.compare.is_empty() {
+        true => vec![args.strategy.clone()],
+        false => args.compare.clone(),
+    };
+    let known = |name: &String| search::STRATEGIES.iter().any(|(known, _)| known == name);
+    match names.iter().find(|name| !known(name)) {
+        Some(name) => Err(unknown(search::unknown_strategy(name))),
+        None => Ok(names),
+    }
+}
+
+fn unknown(error: UnknownStrategy) -> Failure {
+    Failure::usage(error.to_string()).hint(error.hint)
+}
+
+fn read(args: &ReplayArgs) -> Result<Table, Failure> {
+    let space = match &args.space {
+        Some(path) => Some(interchange::read_space(path)?.space),
+        None => None,
+    };
+    let table = interchange::read_table(&args.recording, space.map(Arc::new))?;
+    if table.origin().unfinished {
+        printer::talk("warning: the recording was not closed; what it has so far is used");
+    }
+    if table.missing() != Some(0) {
+        let missing = table.missing().map_or("some".into(), |n| n.to_string());
+        printer::talk(&format!(
+            "warning: {missing} valid configs are not in the recording; the search is among those that are"
+        ));
+    }
+    Ok(table)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
+}
+
+fn document(
+    args: &ReplayArgs,
+    table: &Table,
+    optimum: f64,
+    chance: &Chance,
+    summaries: &[(&str, Summary)],
+) -> Value {
+    let mut document = json!({
+        "schema_version": 1,
+        "recording": args.recording.display().to_string(),
+        "kernel": table.origin().kernel,
+        "device": table.origin().device,
+        "configs": table.records().len(),
+        "failed_configs": table.failed(),
+        "optimum_ms": optimum,
+        "trials": args.trials,
+        "repeats": args.repeats,
+        "batch": args.batch,
+        "seed": args.seed,
+        "random_search": {
+            "mean": chance.mean_fraction(args.trials as usize),
+            "median": chance.median_fraction(args.trials as usize),
+        },
+    });
+    let mut each: Vec<Value> = summaries
+        .iter()
+        .map(|(name, summary)| of_strategy(name, summary, args.curve))
+        .collect();
+    match (args.compare.is_empty(), each.first_mut()) {
+        // One strategy stands at the top: nothing to unpack.
+        (true, Some(Value::Object(only))) => {
+            if let Value::Object(top) = &mut document {
+                top.append(only);
+            }
+        }
+        _ => document["strategies"] = Value::Array(each),
+    }
+    if args.curve {
+        let trials = 1..=args.trials as usize;
+        document["random_search"]["curve"] =
+            trials.map(|t| json!({"trial": t, "mean": chance.mean_fraction(t), "median": chance.median_fraction(t)})).collect();
+    }
+    document
+}
+
+fn of_strategy(name: &str, summary: &Summary, curve: bool) -> Value {
+    let best: Vec<Option<f64>> = summary
+        .best_ms
+        .iter()
+        .map(|ms| ms.is_finite().then_some(*ms))
+        .collect();
+    let mut document = json!({
+        "strategy": name,
+        "fraction_of_optimum": summary.fractions,
+        "best_ms": best,
+        "mean": summary.at_end.mean,
+        "median": summary.at_end.median,
+        "p10": summary.at_end.p10,
+        "trials_to_95_percent": summary.trials_to_95,
+        "median_trials_to_95_percent": summary.median_trials_to_95(),
+        "score": summary.score,
+        "failed_share": summary.failed,
+        "strategy_seconds": summary.strategy_s,
+        "strategy_seconds_per_ask": summary.seconds_per_ask,
+    });
+    if curve {
+        let points = summary.curve.iter().enumerate();
+        document["curve"] = points
+            .map(|(t, q)| json!({"trial": t + 1, "mean": q.mean, "median": q.median, "p10": q.p10}))
+            .collect();
+    }
+    document
+}
+
+fn text(
+    args: &ReplayArgs,
+    table: &Table,
+    optimum: f64,
+    chance: &Chance,
+    summaries: &[(&str, Summary)],
+) -> String {
+    let origin = table.origin();
+    let kernel = origin
+        .kernel
+        .clone()
+        .unwrap_or_else(|| file_name(&args.recording));
+    let device = origin.device.clone().filter(|d| !d.is_empty());
+    let on = device.map_or_else(String::new, |d| format!(" on {d}"));
+    let mut out = format!(
+        "{kernel}{on}: {} configs, {} of them fail; optimum {}\n",
+        table.records().len(),
+        table.failed(),
+        human_ns(1e6 * optimum)
+    );
+    out += &format!(
+        "fraction of the optimum after N trials, median of {} searches (batches of {})\n\n",
+        args.repeats, args.batch
+    );
+    let length = summaries
+        .iter()
+        .map(|(_, s)| s.curve.len())
+        .max()
+        .unwrap_or(0);
+    let mut budgets: Vec<usize> = SHOWN.into_iter().filter(|n| *n < length).collect();
+    budgets.push(length);
+    if args.curve {
+        budgets = (1..=length).collect();
+        out += &curves(&budgets, chance, summaries);
+        out.push('\n');
+        budgets = vec![length];
+    }
+    out += &format!("{:<12}", "strategy");
+    for n in &budgets {
+        out += &format!(" {:>7}", format!("@{n}"));
+    }
+    out += "    mean     p10  to 95 %   score  failed  us/ask\n";
+    for (name, s) in summaries {
+        out += &format!("{name:<12}");
+        for n in &budgets {
+            out += &format!(" {:>7.4}", s.curve[(n - 1).min(s.curve.len() - 1)].median);
+        }
+        let arrived = s
+            .median_trials_to_95()
+            .map_or("-".into(), |t| t.to_string());
+        out += &format!(
+            " {:>7.4} {:>7.4} {arrived:>8} {:>7.3} {:>6.1}% {:>7.0}\n",
+            s.at_end.mean,
+            s.at_end.p10,
+            s.score,
+            100.0 * s.failed,
+            1e6 * s.seconds_per_ask
+        );
+    }
+    out += &format!("{:<12}", "chance");
+    for n in &budgets {
+        out += &format!(" {:>7.4}", chance.median_fraction(*n));
+    }
+    out += &format!(" {:>7.4}\n", chance.mean_fraction(length));
+    out += "\nchance: random search, computed exactly; to 95 %: median trials until 95 % of the optimum; \
+            score: 0 = random search, 1 = optimum\n";
+    out
+}
+
+fn curves(budgets: &[usize], chance: &Chance, summaries: &[(&str, Summary)]) -> String {
+    let mut out = format!("{:>6}", "trial");
+    for (name, _) in summaries {
+        out += &format!(" {name:>11}");
+    }
+    out += &format!(" {:>11}\n", "chance");
+    for n in budgets {
+        out += &format!("{n:>6}");
+        for (_, s) in summaries {
+            out += &format!(" {:>11.4}", s.curve[(n - 1).min(s.curve.len() - 1)].median);
+        }
+        out += &format!(" {:>11.4}\n", chance.median_fraction(*n));
+    }
+    out
+}
