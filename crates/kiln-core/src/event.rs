@@ -53,6 +53,12 @@ pub struct StudyHeader {
     /// Fixes inputs and poison; drawn anew for every study so that no candidate can know them.
     pub secret: u64,
     pub strategy: String,
+    /// What the search was told of an earlier study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
+    /// Compilers side by side when the search weighs gain against cost; `None` when it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compilers: Option<usize>,
     /// Candidates asked for at a time.
     pub batch: usize,
     /// The speedup that counts as success.
@@ -65,6 +71,22 @@ pub struct StudyHeader {
     pub space: SpaceFacts,
     pub created_unix_ms: u64,
     pub kiln_version: String,
+}
+
+/// Trials of an earlier study of the same tunables. Kept whole, so that a study can be resumed and
+/// recorded whatever becomes of the earlier one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Earlier {
+    /// Which one, in words.
+    pub from: String,
+    pub trials: Vec<EarlierTrial>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierTrial {
+    pub config: Assignment,
+    /// `None` for a failure.
+    pub ns: Option<f64>,
 }
 
 /// What must be equal for an interrupted study to be continued. Each part has a name so that a

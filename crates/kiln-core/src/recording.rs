@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use thiserror::Error;
 
-use crate::event::Confirmation;
+use crate::event::{Confirmation, Earlier};
 use crate::manifest::Manifest;
 use crate::protocol::DeviceInfo;
 use crate::space::Tunable;
@@ -46,6 +46,9 @@ pub struct Recording {
     pub manifest: String,
     pub tunables: Vec<Tunable>,
     pub strategy: String,
+    /// What the search knew from an earlier study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
     pub seed: u64,
     /// Candidates asked for at a time: what a strategy knew when it was asked.
     pub batch: usize,
@@ -139,6 +142,7 @@ impl Recording {
             manifest: header.manifest_text.clone(),
             tunables: manifest.tunables,
             strategy: header.strategy.clone(),
+            earlier: header.earlier.clone(),
             seed: header.seed,
             batch: header.batch,
             finished: study.finished,

@@ -102,7 +102,8 @@ pub struct Setup {
     pub seed_trials: usize,
     /// Trials of an earlier study of the same tunables, on another device or shape. `auto` tries the
     /// best of them first and learns how far to believe the rest; the others do not look at it.
-    pub earlier: Vec<(Config, Outcome)>,
+    /// Nanoseconds, or `None` for a failure.
+    pub earlier: Vec<(Config, Option<f64>)>,
     /// Whether seconds are scarce rather than trials. `auto` then weighs what a trial should gain
     /// against what it should cost, by what it was told with `spent`.
     pub by_time: bool,
@@ -178,6 +179,9 @@ fn generator(seed: u64, stream: u64) -> ChaCha8Rng {
 
 /// The logarithm of a trial's time; `None` for a failure, and for a time that is none.
 fn log_time(outcome: &Outcome) -> Option<f64> {
-    let time = outcome.median_ns()?;
+    log_of(outcome.median_ns()?)
+}
+
+fn log_of(time: f64) -> Option<f64> {
     (time.is_finite() && time > 0.0).then(|| time.ln())
 }

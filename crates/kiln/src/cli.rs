@@ -101,6 +101,13 @@ pub struct TuneArgs {
     /// auto, tpe, forest, genetic, annealing, local, random, lhs or exhaustive
     #[arg(long)]
     pub strategy: Option<String>,
+    /// Begin with what an earlier study knew: its number, or a recording, a Kernel Tuner cache or a T4
+    /// file [default: the latest study of this kernel on another shape, device or source]
+    #[arg(long, value_name = "STUDY|FILE", conflicts_with = "cold")]
+    pub warm: Option<String>,
+    /// Begin with nothing
+    #[arg(long)]
+    pub cold: bool,
     /// Take every outcome from a recording instead of measuring: needs no device, compiler or
     /// source; without PATH, no manifest either
     #[arg(long, value_name = "FILE", conflicts_with = "jobs")]
@@ -276,6 +283,12 @@ pub struct ReplayArgs {
     /// Searches, each with a seed of its own
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub repeats: u64,
+    /// End a search when its trials have cost so many seconds of compiling and measuring, as recorded
+    #[arg(long, value_parser = positive)]
+    pub seconds: Option<f64>,
+    /// Begin each search with what 200 trials on this recording of the same tunables would have found
+    #[arg(long, value_name = "RECORDING")]
+    pub warm: Option<PathBuf>,
     /// Configs asked for together
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub batch: u64,

@@ -6,6 +6,7 @@ pub mod children;
 pub mod compile_pool;
 pub mod confirm;
 pub mod crew;
+pub mod earlier;
 pub mod evaluate;
 pub mod interrupt;
 pub mod opening;

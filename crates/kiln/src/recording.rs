@@ -41,6 +41,12 @@ pub fn write(recording: &Recording, path: &Path, existing: Existing) -> Result<u
 }
 
 /// Whether a recording may be called this.
+/// Whether a file is named as kiln names its own recordings.
+pub fn is_recording(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".kiln.json") || name.ends_with(".kiln.json.gz")
+}
+
 pub fn check_name(path: &Path) -> Result<(), Failure> {
     if packed::is_json_name(path) {
         return Ok(());

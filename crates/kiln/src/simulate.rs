@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use kiln_core::input;
 use kiln_core::interchange::{FailureKind, Record, RecordedOutcome, Table};
-use kiln_core::search::{self, Strategy, UnknownStrategy};
-use kiln_core::space::Space;
+use kiln_core::search::{self, Setup, Strategy, UnknownStrategy};
+use kiln_core::space::{Config, Space};
 use kiln_core::trial::{
     CompileFailure, Crash, CrashCause, Measurement, Outcome, Phase, SampleStop,
 };
@@ -25,6 +25,8 @@ pub struct Plan {
     pub trials: usize,
     /// Configs asked for together, before any of them is told.
     pub batch: usize,
+    /// Recorded seconds of compiling and measuring after which a search ends.
+    pub seconds: Option<f64>,
     /// Size of the design that strategies begin with.
     pub seed_trials: usize,
     pub repeats: usize,
@@ -43,8 +45,14 @@ pub struct Run {
     pub strategy_s: f64,
 }
 
-/// All repeats of one strategy, in the order of their seeds whatever finished first.
-pub fn repeats(table: &Table, name: &str, plan: &Plan) -> Result<Vec<Run>, UnknownStrategy> {
+/// All repeats of one strategy, in the order of their seeds whatever finished first. With `earlier`,
+/// a recording of the same tunables, each begins with what a search there would have found.
+pub fn repeats(
+    table: &Table,
+    earlier: Option<&Table>,
+    name: &str,
+    plan: &Plan,
+) -> Result<Vec<Run>, UnknownStrategy> {
     let space = table.recorded_space();
     // A misspelt name is found before any thread starts.
     search::strategy(name, Arc::clone(&space), 0, 1)?;
@@ -60,12 +68,17 @@ pub fn repeats(table: &Table, name: &str, plan: &Plan) -> Result<Vec<Run>, Unkno
                         return;
                     }
                     let seed = input::mix(&[plan.seed, repeat as u64]);
+                    let setup = Setup {
+                        seed_trials: plan.seed_trials,
+                        earlier: earlier.map_or_else(Vec::new, |e| found_earlier(e, &space, seed)),
+                        by_time: plan.seconds.is_some(),
+                    };
                     let Ok(mut strategy) =
-                        search::strategy(name, Arc::clone(&space), seed, plan.seed_trials)
+                        search::strategy_with(name, Arc::clone(&space), seed, &setup)
                     else {
                         return;
                     };
-                    let run = run(table, &space, strategy.as_mut(), plan);
+                    let run = run(table, &space, strategy.as_mut(), plan, &mut |_, _| {});
                     let mut runs = runs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     runs[repeat] = Some(run);
                 }
@@ -78,8 +91,44 @@ pub fn repeats(table: &Table, name: &str, plan: &Plan) -> Result<Vec<Run>, Unkno
     Ok(runs.into_iter().flatten().collect())
 }
 
-/// Ends early only when every config has been tried.
-pub fn run(table: &Table, space: &Space, strategy: &mut dyn Strategy, plan: &Plan) -> Run {
+/// What 200 trials on another recording tell, as far as their configs are valid here.
+fn found_earlier(table: &Table, here: &Space, seed: u64) -> Vec<(Config, Option<f64>)> {
+    let there = table.recorded_space();
+    let plan = Plan {
+        trials: 200,
+        batch: 1,
+        seconds: None,
+        seed_trials: 20,
+        repeats: 1,
+        seed,
+    };
+    let Ok(mut strategy) = search::strategy("auto", Arc::clone(&there), seed, plan.seed_trials)
+    else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    run(
+        table,
+        &there,
+        strategy.as_mut(),
+        &plan,
+        &mut |config, ns| {
+            let same = here.config_from(&there.assignment(config));
+            found.extend(same.ok().filter(|c| here.contains(c)).map(|c| (c, ns)));
+        },
+    );
+    found
+}
+
+/// Ends early only when every config has been tried, or the seconds are used up. `seen` is shown
+/// every config and its nanoseconds.
+fn run(
+    table: &Table,
+    space: &Space,
+    strategy: &mut dyn Strategy,
+    plan: &Plan,
+    seen: &mut dyn FnMut(&Config, Option<f64>),
+) -> Run {
     let mut run = Run {
         best_ms: Vec::with_capacity(plan.trials),
         cost_s: Vec::with_capacity(plan.trials),
@@ -99,14 +148,20 @@ pub fn run(table: &Table, space: &Space, strategy: &mut dyn Strategy, plan: &Pla
             debug_assert!(space.contains(&config));
             let record = table.find(&config);
             let outcome = record.map_or_else(unrecorded, outcome);
+            seen(&config, outcome.median_ns());
+            let seconds = record.map_or(0.0, |r| r.costs.total_seconds());
+            cost += seconds;
+            if plan.seconds.is_some_and(|most| cost > most) {
+                return run;
+            }
             match record.and_then(Record::time_ms) {
                 Some(ms) => best = best.min(ms),
                 None => run.failed += 1,
             }
-            cost += record.map_or(0.0, |r| r.costs.total_seconds());
             run.best_ms.push(best);
             run.cost_s.push(cost);
             let started = Instant::now();
+            strategy.spent(&config, seconds);
             strategy.tell(&config, &outcome);
             run.strategy_s += started.elapsed().as_secs_f64();
         }

@@ -22,7 +22,7 @@ use super::posterior::{Factor, Panel};
 use super::price::Prices;
 use super::prior::{Prior, Trust};
 use super::target::Targets;
-use super::{Setup, Strategy, Visited, generator, log_time};
+use super::{Setup, Strategy, Visited, generator, log_of, log_time};
 use crate::space::{Config, Space, shuffle};
 use crate::trial::Outcome;
 
@@ -69,7 +69,7 @@ fn earlier(space: &Space, setup: &Setup) -> Vec<(Config, Option<f64>)> {
         .iter()
         .filter(|(config, _)| space.contains(config));
     valid
-        .map(|(config, outcome)| (config.clone(), log_time(outcome)))
+        .map(|(config, ns)| (config.clone(), ns.and_then(log_of)))
         .collect()
 }
 

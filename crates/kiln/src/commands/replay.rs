@@ -19,7 +19,7 @@ const SHOWN: [usize; 7] = [10, 25, 50, 100, 200, 400, 800];
 
 pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let names = names(args)?;
-    let table = read(args)?;
+    let (table, earlier) = read(args)?;
     let chance = Chance::new(&table);
     let Some(optimum) = chance.optimum_ms() else {
         return Err(Failure::usage(format!(
@@ -31,13 +31,14 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let plan = Plan {
         trials: args.trials as usize,
         batch: args.batch as usize,
+        seconds: args.seconds,
         seed_trials: args.seed_trials as usize,
         repeats: args.repeats as usize,
         seed: args.seed,
     };
     let mut summaries = Vec::new();
     for name in &names {
-        let runs = simulate::repeats(&table, name, &plan).map_err(unknown)?;
+        let runs = simulate::repeats(&table, earlier.as_ref(), name, &plan).map_err(unknown)?;
         let summary = Summary::new(&runs, &chance)
             .ok_or_else(|| Failure::new(Exit::Bug, format!("`{name}` asked for nothing")))?;
         summaries.push((name.as_str(), summary));
@@ -67,12 +68,24 @@ fn unknown(error: UnknownStrategy) -> Failure {
     Failure::usage(error.to_string()).hint(error.hint)
 }
 
-fn read(args: &ReplayArgs) -> Result<Table, Failure> {
+/// The recording, and the one to begin with.
+fn read(args: &ReplayArgs) -> Result<(Table, Option<Table>), Failure> {
     let space = match &args.space {
-        Some(path) => Some(interchange::read_space(path)?.space),
+        Some(path) => Some(Arc::new(interchange::read_space(path)?.space)),
         None => None,
     };
-    let table = interchange::read_table(&args.recording, space.map(Arc::new))?;
+    let table = interchange::read_table(&args.recording, space.clone())?;
+    let earlier = match &args.warm {
+        Some(path) => Some(interchange::read_table(path, space)?),
+        None => None,
+    };
+    let costs = table.records().iter().map(|r| r.costs.total_seconds());
+    if args.seconds.is_some() && costs.sum::<f64>() <= 0.0 {
+        return Err(Failure::usage(format!(
+            "`{}` does not say what its configs cost: `--seconds` has nothing to count",
+            args.recording.display()
+        )));
+    }
     if table.origin().unfinished {
         printer::talk("warning: the recording was not closed; what it has so far is used");
     }
@@ -82,7 +95,7 @@ fn read(args: &ReplayArgs) -> Result<Table, Failure> {
             "warning: {missing} valid configs are not in the recording; the search is among those that are"
         ));
     }
-    Ok(table)
+    Ok((table, earlier))
 }
 
 fn file_name(path: &Path) -> String {
@@ -109,6 +122,8 @@ fn document(
         "repeats": args.repeats,
         "batch": args.batch,
         "seed": args.seed,
+        "seconds": args.seconds,
+        "warm": args.warm.as_ref().map(|path| path.display().to_string()),
         "random_search": {
             "mean": chance.mean_fraction(args.trials as usize),
             "median": chance.median_fraction(args.trials as usize),

@@ -14,6 +14,7 @@ use crate::cache::Cache;
 use crate::cli::TuneArgs;
 use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
+use crate::engine::earlier::EarlierChoice;
 use crate::engine::replay::ReplayBench;
 use crate::engine::tune::{self, Options, Recorded};
 use crate::engine::worker::{Worker, WorkerKind};
@@ -170,6 +171,11 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
             .jobs
             .map_or_else(settings::compile_jobs, |n| n as usize),
         fresh: args.fresh,
+        earlier: match (&args.warm, args.cold) {
+            (Some(from), _) => EarlierChoice::Named(from.clone()),
+            (None, true) => EarlierChoice::None,
+            (None, false) => EarlierChoice::Latest,
+        },
         recorded: None,
     }
 }
@@ -181,6 +187,10 @@ fn repeat(args: &TuneArgs, recording: &Recording, options: &mut Options) {
     if args.strategy.is_none() {
         options.strategy.clone_from(&recording.strategy);
     }
+    options.earlier = match recording.earlier.clone() {
+        Some(earlier) => EarlierChoice::Given(earlier),
+        None => EarlierChoice::None,
+    };
     if args.trials.is_none() {
         options.trials = options.trials.max(recording.trials.len() as u64);
     }

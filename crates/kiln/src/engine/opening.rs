@@ -3,6 +3,7 @@
 use kiln_core::event::{Event, Identity, StudyHeader};
 use kiln_core::study::Study;
 
+use super::earlier;
 use super::tune::{Observer, Options};
 use crate::cache;
 use crate::exit::{Exit, Failure};
@@ -64,6 +65,14 @@ pub fn create(
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
     let manifest = task.manifest();
+    let earlier = earlier::find(task, options, store)?;
+    if let Some(earlier) = &earlier {
+        observer.note(&format!(
+            "beginning with what {} found ({} trials); `--cold` begins with nothing",
+            earlier.from,
+            earlier.trials.len()
+        ));
+    }
     let header = StudyHeader {
         kernel: manifest.kernel.name.clone(),
         manifest: task.file.name(),
@@ -78,6 +87,8 @@ pub fn create(
             .unwrap_or_else(|| cache::random_u64() >> 1),
         secret,
         strategy: options.strategy.clone(),
+        earlier,
+        compilers: options.minutes.map(|_| options.jobs),
         // On a GPU twice as many are in flight, for the next batch compiles meanwhile.
         batch: match (options.recorded, task.is_cuda()) {
             (Some(recorded), _) => recorded.batch,

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use kiln_core::event::{Event, StopReason};
 use kiln_core::input;
-use kiln_core::search::{self, Strategy};
+use kiln_core::search::{self, Setup, Strategy};
 use kiln_core::space::Config;
 use kiln_core::study::Study;
 use kiln_core::trial::{Assignment, Trial};
 
 use super::bench::Bench;
+use super::earlier::{self, EarlierChoice};
 use super::evaluate::Seeds;
 use super::{interrupt, interrupted, opening};
 use crate::cache;
@@ -33,6 +34,7 @@ pub struct Options {
     pub jobs: usize,
     /// Never resume.
     pub fresh: bool,
+    pub earlier: EarlierChoice,
     /// Set for a replay.
     pub recorded: Option<Recorded>,
 }
@@ -195,11 +197,16 @@ impl Tuner<'_> {
             return Ok(stop);
         }
         let header = &self.study.header;
-        let mut strategy = search::strategy(
+        let setup = Setup {
+            seed_trials: self.task.manifest().search.seed_trials as usize,
+            earlier: earlier::configs(header.earlier.as_ref(), &self.task.space),
+            by_time: header.compilers.is_some(),
+        };
+        let mut strategy = search::strategy_with(
             &self.options.strategy,
             std::sync::Arc::clone(&self.task.space),
             header.seed,
-            self.task.manifest().search.seed_trials as usize,
+            &setup,
         )
         .map_err(|e| Failure::usage(e.to_string()))?;
         let batch_size = header.batch;
@@ -280,6 +287,7 @@ impl Tuner<'_> {
                 )
                 .hint("`kiln tune --fresh` starts a new study"));
             }
+            strategy.spent(config, self.seconds(trial));
             strategy.tell(config, &trial.outcome.clone());
         }
         let todo = &batch.configs[batch.known..];
@@ -297,10 +305,18 @@ impl Tuner<'_> {
             }
             let number = batch.first + (batch.known + offset) as u64;
             let trial = self.run_trial(config, build, number, batch.number)?;
+            strategy.spent(config, self.seconds(&trial));
             strategy.tell(config, &trial.outcome);
             self.record(Event::TrialFinished(Box::new(trial)))?;
         }
         Ok(self.stop_reason())
+    }
+
+    /// What a trial takes from a budget of time: its run, and its share of the compilers' time.
+    fn seconds(&self, trial: &Trial) -> f64 {
+        let compilers = self.study.header.compilers.unwrap_or(1).max(1) as f64;
+        let compile_ms = trial.compile.as_ref().map_or(0.0, |c| c.compile_ms);
+        (trial.run_ms + compile_ms / compilers) / 1e3
     }
 
     /// One study is about one program.

@@ -7,6 +7,7 @@ use kiln_core::study::Study;
 
 use super::ground::Ground;
 use crate::engine::bench::Bench;
+use crate::engine::earlier::EarlierChoice;
 use crate::engine::tune::{self, Observer, Options};
 use crate::exit::Failure;
 use crate::store::SqliteStore;
@@ -56,6 +57,7 @@ pub fn tune(
         minutes: manifest.budget.minutes,
         jobs: ground.jobs,
         fresh: true,
+        earlier: EarlierChoice::None,
         recorded: None,
     };
     let mut store = SqliteStore::open(&task.file.root)?;

@@ -28,6 +28,8 @@ fn started(kernel: &str) -> Event {
         seed: i64::MAX as u64,
         secret: u64::MAX,
         strategy: "tpe".into(),
+        earlier: None,
+        compilers: None,
         batch: 4,
         target_speedup: 1.1,
         price_per_hour: None,

@@ -16,6 +16,10 @@ fn elsewhere(config: &Config) -> Outcome {
 }
 
 fn setup(earlier: Vec<(Config, Outcome)>, by_time: bool) -> Setup {
+    let earlier = earlier
+        .into_iter()
+        .map(|(config, outcome)| (config, outcome.median_ns()))
+        .collect();
     Setup {
         seed_trials: 10,
         earlier,
