@@ -199,6 +199,16 @@ fn text(
         table.failed(),
         human_ns(1e6 * optimum)
     );
+    if let Some(seconds) = args.seconds {
+        out +=
+            &format!("a search ends after {seconds} s of compiling and measuring, as recorded\n");
+    }
+    if let Some(path) = &args.warm {
+        out += &format!(
+            "each begins with what 200 trials found in {}\n",
+            file_name(path)
+        );
+    }
     out += &format!(
         "fraction of the optimum after N trials, median of {} searches (batches of {})\n\n",
         args.repeats, args.batch

@@ -187,10 +187,9 @@ fn repeat(args: &TuneArgs, recording: &Recording, options: &mut Options) {
     if args.strategy.is_none() {
         options.strategy.clone_from(&recording.strategy);
     }
-    options.earlier = match recording.earlier.clone() {
-        Some(earlier) => EarlierChoice::Given(earlier),
-        None => EarlierChoice::None,
-    };
+    if let (EarlierChoice::Latest, Some(earlier)) = (&options.earlier, &recording.earlier) {
+        options.earlier = EarlierChoice::Given(earlier.clone());
+    }
     if args.trials.is_none() {
         options.trials = options.trials.max(recording.trials.len() as u64);
     }
