@@ -1,0 +1,98 @@
+// What the warpgroups that compute have in common, however they overlap things.
+
+#pragma once
+
+#include "softmax.cuh"
+#include "store.cuh"
+#include "wgmma.cuh"
+
+// S = Q K^T for 64 queries and one block of keys.
+static __device__ void multiply_keys(float (&s)[BLOCK_N / 2], unsigned queries, unsigned keys)
+{
+    const Descriptor a = describe(queries, 16), b = describe(keys, 16);
+#pragma unroll
+    for (int k = 0; k < HEAD_DIM / 16; k++)
+        Shared<BLOCK_N>::multiply(s, a + ((k / 4 * Q_PART + k % 4 * 32) >> 4), b + ((k / 4 * KV_PART + k % 4 * 32) >> 4),
+                                  k > 0);
+}
+
+// O += P V, or O = P V without `keep`.
+static __device__ void multiply_values(float (&o)[OUTPUTS], const unsigned (&p)[BLOCK_N / 4], unsigned values, unsigned ones,
+                                       int keep)
+{
+    // From the first 64 columns to the next, which are the other half of V, or the ones: always the same, wherever in V.
+    const Descriptor b = describe(values, ROW_SUMS == 2 ? ones - values : KV_PART);
+    const Descriptor step = (16 * 128 >> 4) - (ROW_SUMS == 2 ? static_cast<Descriptor>(16 * 128 >> 4) << 16 : 0);
+#pragma unroll
+    for (int k = 0; k < BLOCK_N / 16; k++)
+        Registers<2 * OUTPUTS>::multiply(o, p + 4 * k, b + k * step, k == 0 ? keep : 1);
+}
+
+// A warpgroup that computes.
+struct Consumer {
+    const Problem &problem;
+    const Places &places;
+    int warpgroup;
+    unsigned received; // Tiles, so far.
+
+    // The next tile; its queries are there.
+    __device__ Tile receive()
+    {
+        barrier_wait(places.ready(warpgroup, received), received / Q_STAGES % 2);
+        received++;
+        return last_received();
+    }
+    __device__ Tile last_received() const { return notes_of(warpgroup).tiles[(received - 1) % (2 * Q_STAGES)]; }
+
+    __device__ void await_keys(unsigned at) const { barrier_wait(places.keys_full(at % STAGES), at / STAGES % 2); }
+    __device__ void await_values(unsigned at) const { barrier_wait(places.values_full(at % STAGES), at / STAGES % 2); }
+    __device__ void release_keys(unsigned at) const
+    {
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(places.keys_empty(at % STAGES), 1);
+    }
+    __device__ void release_values(unsigned at) const
+    {
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(places.values_empty(at % STAGES), 1);
+    }
+    __device__ unsigned queries() const { return places.queries_of(warpgroup, received - 1); }
+    __device__ unsigned keys(unsigned at) const { return places.keys + at % STAGES * KV_BYTES; }
+    __device__ unsigned values(unsigned at) const { return places.values + at % STAGES * KV_BYTES; }
+
+    // Takes part in the uses of stages between the last tile and this one.
+    __device__ void pass(const Tile &tile) const
+    {
+        if (tile.skipped == 0)
+            return;
+        for (unsigned at = tile.ring - tile.skipped; at != tile.ring; at++) {
+            await_keys(at);
+            release_keys(at);
+            await_values(at);
+            release_values(at);
+        }
+        __syncwarp();
+    }
+
+    // After the scores of a block: its keys, and at the end of a tile the queries, are free.
+    __device__ void scores_done(const Tile &tile, int block)
+    {
+        if (block >= tile.kept)
+            release_keys(tile.ring + block);
+        if (block + 1 == tile.blocks && !tile.is_idle())
+            free_queries(received - 1);
+    }
+    __device__ void free_queries(unsigned n) const
+    {
+        if (threadIdx.x % 32 == 0)
+            barrier_arrive(places.free(warpgroup, n), 1);
+    }
+
+    __device__ void run(unsigned short *O, const TensorMap *O_map);
+#if OVERLAP == 2
+    struct State;
+    __device__ bool step(State &state, float (&s)[BLOCK_N / 2], float (&next_s)[BLOCK_N / 2]);
+    __device__ void finish(State &state, float (&s)[BLOCK_N / 2]);
+    __device__ void weigh(State &state, float (&s)[BLOCK_N / 2]);
+#endif
+};

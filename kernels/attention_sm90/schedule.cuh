@@ -1,0 +1,203 @@
+// Who computes what. A tile is 64 queries of one head, the work of one warpgroup. A unit is UNIT_TILES neighbouring tiles
+// of a head, which one block computes from one pass of that head's keys and values through shared memory.
+//
+// Tiles of a unit are dealt to the warpgroups in turn, the longest (under a causal mask: the last) first, and the deal
+// goes on from unit to unit. So no warpgroup's later tile of a unit needs more blocks of keys than an earlier one.
+
+#pragma once
+
+#define TILE_ROWS 64
+#define EACH (UNIT_TILES == 0 ? 1 : UNIT_TILES) // Tiles per unit, where that is fixed.
+
+static_assert(!SINGLES_LAST || (UNIT_TILES == CONSUMERS && !CAUSAL && PERSISTENT),
+              "SINGLES_LAST is for persistent blocks and full rounds of equal tiles");
+
+struct Problem {
+    int heads;   // Of queries, over the whole batch.
+    int group;   // Query heads that share a head of keys and values.
+    int queries; // Of each head.
+    int keys;
+};
+
+static __device__ int ceil_div(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+struct Unit {
+    int head;
+    int last;   // The last tile; others come before it.
+    int tiles;  // 0: there is no such unit.
+    int blocks; // Of keys, for the tile that needs most.
+
+    __device__ int tile(int index) const { return last - index; }
+};
+
+// The units of a problem and their order.
+struct Plan {
+    int heads;
+    int tiles;      // Of a head.
+    int key_blocks; // Of a head.
+    int per_head;   // Units.
+    int whole;      // With SINGLES_LAST: units of UNIT_TILES tiles; all later ones have one tile.
+    int count;      // Units of the problem.
+    int together;   // Heads whose units are dealt out together: as many as keep their keys and values in half an L2 cache.
+
+    __device__ explicit Plan(const Problem &problem)
+    {
+        heads = problem.heads;
+        tiles = ceil_div(problem.queries, TILE_ROWS);
+        key_blocks = ceil_div(problem.keys, BLOCK_N);
+        per_head = UNIT_TILES == 0 ? 1 : ceil_div(tiles, EACH);
+        whole = count = heads * per_head;
+        if (SINGLES_LAST) {
+            per_head = tiles / EACH;
+            whole = heads * per_head;
+            const int odd = tiles % EACH * heads;
+            // Whole units that would be a round of their own are taken apart if that makes one round of all the rest.
+            const int over = whole % static_cast<int>(gridDim.x);
+            if (over * EACH + odd <= static_cast<int>(gridDim.x))
+                whole -= over;
+            count = whole + (heads * per_head - whole) * EACH + odd;
+        }
+        const unsigned fitting = ((24u << 20) / (HEAD_DIM * 4) * problem.group) / static_cast<unsigned>(problem.keys);
+        together = min(static_cast<unsigned>(heads), max(1u, fitting));
+    }
+
+    // Blocks of keys that a tile needs.
+    __device__ int blocks_of(int tile) const
+    {
+        return CAUSAL ? min(key_blocks, ceil_div((tile + 1) * TILE_ROWS, BLOCK_N)) : key_blocks;
+    }
+
+    // The unit that this block computes in its nth round.
+    __device__ Unit unit(int round) const
+    {
+        Unit result = {};
+        const int blocks = gridDim.x;
+        // Back and forth: under a causal mask units get shorter, and no block is to get the longer one every time.
+        const int place = CAUSAL && round % 2 == 1 ? blocks - 1 - static_cast<int>(blockIdx.x) : blockIdx.x;
+        const int index = round * blocks + place;
+        if ((!PERSISTENT && round > 0) || index >= count)
+            return result;
+        if (SINGLES_LAST && index >= whole) {
+            const int single = index - whole, apart = heads * per_head - whole;
+            if (single < apart * EACH) {
+                const int unit = whole + single / EACH;
+                result.head = unit / per_head;
+                result.last = unit % per_head * EACH + single % EACH;
+            } else {
+                const int odd = tiles % EACH, rest = single - apart * EACH;
+                result.head = rest / odd;
+                result.last = tiles - 1 - rest % odd;
+            }
+            result.tiles = 1;
+            result.blocks = blocks_of(result.last);
+            return result;
+        }
+        int part;
+        if (UNIT_TILES == 0 || per_head == 1) {
+            part = 0;
+            result.head = index;
+        } else if (CAUSAL) { // Long units first.
+            const int first = index / (together * per_head) * together;
+            const int here = min(together, heads - first);
+            const int rest = index - first * per_head;
+            part = per_head - 1 - rest / here;
+            result.head = first + rest % here;
+        } else {
+            part = index % per_head;
+            result.head = index / per_head;
+        }
+        const int each = UNIT_TILES == 0 ? tiles : EACH;
+        result.last = min(tiles, (part + 1) * each) - 1;
+        result.tiles = result.last - part * each + 1;
+        result.blocks = blocks_of(result.last);
+        return result;
+    }
+};
+
+// With DENSE every warpgroup takes part in every block of keys of its units: where a unit has no tile for it, it computes
+// one behind the last, which is nowhere stored, and under a causal mask it also computes blocks that are all hidden.
+static __device__ int padded(int tiles)
+{
+    return DENSE ? ceil_div(tiles, CONSUMERS) * CONSUMERS : tiles;
+}
+
+// What a warpgroup needs to know about a tile.
+struct __align__(16) Tile {
+    int head;
+    int row;       // The first.
+    int blocks;    // Of keys; 0: there are no more tiles.
+    int kept;      // Blocks that this warpgroup's next tile of the unit uses again.
+    unsigned ring; // Where in the ring of stages block 0 is, counted from the start of the kernel.
+    int skipped;   // Places before that one which this warpgroup has no use for and has not released yet.
+
+    // A step that computes nothing of use, and neither waits for blocks nor releases them.
+    static __device__ Tile idle()
+    {
+        Tile result = {};
+        result.blocks = 1;
+        result.kept = 2;
+        return result;
+    }
+    __device__ bool is_idle() const { return kept > blocks; }
+};
+
+// Walks through the tiles of one warpgroup.
+struct Walk {
+    Unit unit;
+    int round;
+    int dealt;     // Tiles of earlier units, modulo CONSUMERS.
+    int index;     // In the unit.
+    unsigned ring; // Where the unit begins.
+    unsigned seen; // Up to where in the ring the tiles so far have gone.
+
+    __device__ void begin(const Plan &plan, const Unit &first, int warpgroup)
+    {
+        unit = first;
+        round = 0;
+        dealt = 0;
+        ring = 0;
+        seen = 0;
+        index = warpgroup;
+        settle(plan, warpgroup);
+    }
+
+    __device__ void advance(const Plan &plan, int warpgroup)
+    {
+        index += CONSUMERS;
+        settle(plan, warpgroup);
+    }
+
+    // From behind a unit's last tile to the next unit that has one for this warpgroup.
+    __device__ void settle(const Plan &plan, int warpgroup)
+    {
+        while (unit.tiles > 0 && index >= padded(unit.tiles)) {
+            dealt = (dealt + padded(unit.tiles)) % CONSUMERS;
+            ring += unit.blocks;
+            round++;
+            unit = plan.unit(round);
+            index = (warpgroup + CONSUMERS - dealt) % CONSUMERS;
+        }
+    }
+
+    // The tile that the walk is at. To be asked once for each.
+    __device__ Tile tile(const Plan &plan)
+    {
+        Tile result = {};
+        result.ring = ring;
+        if (unit.tiles > 0) {
+            const int longest = DENSE ? index / CONSUMERS * CONSUMERS : index; // In this round of the deal.
+            result.head = unit.head;
+            result.row = (index < unit.tiles ? unit.tile(index) : plan.tiles) * TILE_ROWS;
+            result.blocks = plan.blocks_of(unit.tile(longest));
+            result.kept = longest + CONSUMERS < unit.tiles ? plan.blocks_of(unit.tile(longest + CONSUMERS)) : 0;
+        }
+        if (index < CONSUMERS) { // The first in its unit, or the end.
+            result.skipped = ring - seen;
+            seen = ring + result.blocks;
+        }
+        return result;
+    }
+};
