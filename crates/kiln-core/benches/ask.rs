@@ -53,7 +53,8 @@ fn main() {
         print!("| `{name}` |");
         for space in &spaces {
             let run = |seed: u64| {
-                let mut strategy = strategy(name, Arc::clone(space), seed, 20).expect("it is known");
+                let mut strategy =
+                    strategy(name, Arc::clone(space), seed, 20).expect("it is known");
                 let mut seconds = 0.0;
                 for _ in 0..TRIALS {
                     let started = Instant::now();

@@ -496,6 +496,7 @@ mod tests {
                 manifest: "[kernel]\n".into(),
                 tunables,
                 strategy: "tpe".into(),
+                earlier: None,
                 seed: u64::MAX,
                 batch: 4,
                 finished: true,

@@ -95,7 +95,7 @@ pub struct TuneArgs {
     /// Most minutes to search; confirmation comes on top (`max_seconds` in [confirm], 60 by default)
     #[arg(long, value_parser = positive)]
     pub minutes: Option<f64>,
-    /// Seed of the search; the same seed and measurements give the same trials
+    /// Seed of the search; the same seed, measurements and beginning (`--warm`) give the same trials
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// auto, tpe, forest, genetic, annealing, local, random, lhs or exhaustive
@@ -261,7 +261,8 @@ pub struct ProjectArgs {
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// Every config with its time or failure: a Kernel Tuner cache file or a T4 file, plain or .gz
+    /// Configs with their times or failures: a Kernel Tuner cache file, a T4 file or a recording of
+    /// `kiln studies record`, plain or .gz
     pub recording: PathBuf,
     /// T1 file with the tunables and conditions [default: what the recording holds]
     #[arg(long, value_name = "T1")]
@@ -278,24 +279,25 @@ pub struct ReplayArgs {
     )]
     pub compare: Vec<String>,
     /// Distinct valid configs per search; failed ones count
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub trials: u64,
     /// Searches, each with a seed of its own
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub repeats: u64,
     /// End a search when its trials have cost so many seconds of compiling and measuring, as recorded
-    #[arg(long, value_parser = positive)]
+    #[arg(long, allow_negative_numbers = true, value_parser = positive)]
     pub seconds: Option<f64>,
     /// Begin each search with what 200 trials on this recording of the same tunables would have found
     #[arg(long, value_name = "RECORDING")]
     pub warm: Option<PathBuf>,
     /// Configs asked for together
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    #[arg(long, allow_negative_numbers = true, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub batch: u64,
-    /// Size of the first design, for strategies that begin with one
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Size of the first design, for strategies that begin with one; `auto` takes 10 at most
+    #[arg(long, allow_negative_numbers = true, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seed_trials: u64,
-    #[arg(long, default_value_t = 0)]
+    /// Seed of the searches; the same seed finds the same
+    #[arg(long, allow_negative_numbers = true, default_value_t = 0)]
     pub seed: u64,
     /// The whole way, trial by trial
     #[arg(long)]

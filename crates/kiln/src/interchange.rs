@@ -9,6 +9,7 @@ use kiln_core::space::{BuildLimits, Space};
 
 use crate::exit::Failure;
 use crate::packed;
+use crate::recording;
 
 /// What a T1 file says, and the space it stands for.
 #[derive(Debug)]
@@ -28,8 +29,18 @@ pub fn read_space(path: &Path) -> Result<DefinedSpace, Failure> {
     built.map_err(|e| Failure::usage(e.render(&shown, &text)))
 }
 
+/// A recording of kiln's own, of what was tried.
+fn own_recording(path: &Path) -> Result<Table, Failure> {
+    let recorded = recording::read(path)?;
+    Table::of_recording(&recorded.recording)
+        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", path.display())))
+}
+
 /// A recording against a space; without one, what was recorded is the space.
 pub fn read_table(path: &Path, space: Option<Arc<Space>>) -> Result<Table, Failure> {
+    if recording::is_recording(path) {
+        return own_recording(path);
+    }
     let text = read_text(path)?;
     let shown = path.display().to_string();
     interchange::read_recording(&text, space).map_err(|e| Failure::usage(e.render(&shown, &text)))

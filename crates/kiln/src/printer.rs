@@ -1,6 +1,6 @@
 //! The only place that writes to standard output or standard error.
 //!
-//! Standard output is data, standard error is talk. A closed pipe ends the program quietly.
+//! Standard output is data, standard error is talk. A closed pipe changes nothing but what is seen.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -44,7 +44,8 @@ fn write_or_leave(out: &mut impl Write, text: &str) {
     match result {
         Ok(()) => {}
         // The reader (`head`, a pager) has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(Exit::Success as i32),
+        // It says nothing about the answer, whose exit code is still to come.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
         Err(e) => {
             talk(&format!("error: cannot write to standard output: {e}"));
             std::process::exit(Exit::Machine as i32);

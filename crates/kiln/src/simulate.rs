@@ -91,6 +91,16 @@ pub fn repeats(
     Ok(runs.into_iter().flatten().collect())
 }
 
+/// How many configs of one recording are also in another.
+pub fn shared_configs(of: &Table, also_in: &Table) -> usize {
+    let (there, here) = (of.space(), also_in.recorded_space());
+    let shared = of.records().iter().filter(|record| {
+        let same = here.config_from(&there.assignment(&record.config));
+        same.is_ok_and(|config| here.contains(&config))
+    });
+    shared.count()
+}
+
 /// What 200 trials on another recording tell, as far as their configs are valid here.
 fn found_earlier(table: &Table, here: &Space, seed: u64) -> Vec<(Config, Option<f64>)> {
     let there = table.recorded_space();

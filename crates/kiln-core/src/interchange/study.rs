@@ -6,7 +6,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::manifest::Manifest;
-use crate::space::{BuildLimits, ConfigError, Space, SpaceError};
+use crate::recording::Recording;
+use crate::space::{BuildLimits, ConfigError, Space, SpaceError, Tunable};
 use crate::study::Study;
 use crate::trial::{Outcome, Trial};
 
@@ -40,6 +41,32 @@ impl Study {
 }
 
 impl Table {
+    /// What kiln itself recorded of a study. The time a run took is not in a recording.
+    pub fn of_recording(recording: &Recording) -> Result<Table, StudyError> {
+        let names = recording.tunables.iter().map(|t| t.name.clone());
+        let names: Vec<String> = names.collect();
+        let trials = recording.trials.iter().map(|trial| Trial {
+            number: trial.number,
+            config: names
+                .iter()
+                .cloned()
+                .zip(trial.config.iter().cloned())
+                .collect(),
+            outcome: trial.outcome.clone(),
+            skipped_shapes: Vec::new(),
+            compile: trial.compile.clone(),
+            run_ms: 0.0,
+        });
+        let origin = Origin {
+            kernel: Some(recording.kernel.clone()),
+            device: Some(recording.device.name.clone()),
+            problem_size: recording.dimensions.iter().map(|(_, n)| *n).collect(),
+            unfinished: false,
+            outside: 0,
+        };
+        of_trials(&recording.tunables, &trials.collect::<Vec<_>>(), origin)
+    }
+
     /// Every trial of a study that measured. A config's time is the median of its samples, by which
     /// kiln ranks, where other tuners write a mean; the samples are all there.
     pub fn of_study(study: &Study) -> Result<Table, StudyError> {
@@ -47,29 +74,6 @@ impl Table {
             return Err(StudyError::Replayed { from: from.clone() });
         }
         let manifest = study.own_manifest()?;
-        // Without rules: a trial is what was tried, whatever a later kiln thinks of it.
-        let space = Space::build(
-            manifest.tunables.clone(),
-            Vec::new(),
-            Vec::new(),
-            BuildLimits::default(),
-        )
-        .map_err(StudyError::Space)?;
-        let mut seen = HashSet::new();
-        let mut records = Vec::with_capacity(study.trials.len());
-        for trial in &study.trials {
-            let config = space.config_from(&trial.config);
-            let config = config.map_err(|error| StudyError::Trial {
-                number: trial.number,
-                error,
-            })?;
-            if seen.insert(config.clone()) {
-                records.push(record(trial, config));
-            }
-        }
-        if records.is_empty() {
-            return Err(StudyError::NoTrials);
-        }
         let header = &study.header;
         let origin = Origin {
             kernel: Some(header.kernel.clone()),
@@ -78,10 +82,33 @@ impl Table {
             unfinished: false,
             outside: 0,
         };
-        let tried = records.iter().map(|r| r.config.clone());
-        let space = Arc::new(space.restricted_to(tried, "recorded"));
-        Ok(Table::new(space, origin, records).expect("each config was taken once"))
+        of_trials(&manifest.tunables, &study.trials, origin)
     }
+}
+
+fn of_trials(tunables: &[Tunable], trials: &[Trial], origin: Origin) -> Result<Table, StudyError> {
+    // Without rules: a trial is what was tried, whatever a later kiln thinks of it.
+    let limits = BuildLimits::default();
+    let space = Space::build(tunables.to_vec(), Vec::new(), Vec::new(), limits)
+        .map_err(StudyError::Space)?;
+    let mut seen = HashSet::new();
+    let mut records = Vec::with_capacity(trials.len());
+    for trial in trials {
+        let config = space.config_from(&trial.config);
+        let config = config.map_err(|error| StudyError::Trial {
+            number: trial.number,
+            error,
+        })?;
+        if seen.insert(config.clone()) {
+            records.push(record(trial, config));
+        }
+    }
+    if records.is_empty() {
+        return Err(StudyError::NoTrials);
+    }
+    let tried = records.iter().map(|r| r.config.clone());
+    let space = Arc::new(space.restricted_to(tried, "recorded"));
+    Ok(Table::new(space, origin, records).expect("each config was taken once"))
 }
 
 fn record(trial: &Trial, config: crate::space::Config) -> Record {

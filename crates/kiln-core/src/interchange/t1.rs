@@ -1,6 +1,6 @@
 //! T1: the tunables of a kernel and the conditions on them, as JSON with Python expressions.
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, nearest};
 use crate::expression::{Expr, ExprError};
 use crate::space::{BuildLimits, Rule, RuleKind, Space, SpaceError, Tunable};
 use crate::value::Value;
@@ -74,6 +74,16 @@ impl Definition {
             .array()?
         {
             definition.parameter(item)?;
+        }
+        // A misspelt `Conditions` would make every combination valid.
+        const KEYS: [&str; 2] = ["TuningParameters", "Conditions"];
+        for (key, item) in &space.members {
+            let unknown = !KEYS.contains(&key.as_ref());
+            if let Some(meant) = nearest(key, KEYS).filter(|_| unknown) {
+                return Err(item
+                    .error(format!("`ConfigurationSpace` has an unknown key `{key}`"))
+                    .hint(format!("did you mean `{meant}`?")));
+            }
         }
         if let Some(conditions) = space.get("Conditions").filter(|c| !c.is_null()) {
             for item in conditions.array()? {

@@ -1,6 +1,6 @@
 //! The default: a Gaussian process over the valid configs, asked for the largest expected gain.
 //!
-//! A few random configs first. Then a model that learns how much each tunable matters predicts
+//! A few random configs, spread out, first. Then a model that learns how much each tunable matters predicts
 //! the time of some thousand candidates, with its doubt, and the candidate with the largest
 //! expected improvement on the best time so far is next. Failures enter the model as slow trials;
 //! trials still running as if they ended as predicted, so that a batch spreads out.
@@ -26,10 +26,11 @@ use super::{Setup, Strategy, Visited, generator, log_of, log_time};
 use crate::space::{Config, Space, shuffle};
 use crate::trial::Outcome;
 
-/// The most configs tried before the model chooses. Drawn at random: on some recorded spaces a Latin
-/// hypercube of a dozen is worse than chance by 0.05 of the optimum, on others better, and once the
-/// model has chosen as many again there is no difference.
+/// The most configs tried before the model chooses.
 const DESIGN: usize = 10;
+/// Each of them is the one of this many random configs that is least like those before it. A Latin
+/// hypercube spreads further, and on some recorded spaces is worse than chance by 0.05 of the optimum.
+const DRAWN_FOR_ONE: usize = 4;
 /// The model begins when this many trials are measured.
 const LEAST_MEASURED: usize = 3;
 /// Told trials are counted up by this ratio between fits.
@@ -53,6 +54,7 @@ const EARLIER_CANDIDATES: usize = 50;
 const DESIGN_STREAM: u64 = 0;
 const REFIT_STREAM: u64 = 1 << 32;
 const PURSUIT_STREAM: u64 = 2 << 32;
+const REST_STREAM: u64 = u64::MAX;
 
 struct Candidates {
     configs: Vec<Config>,
@@ -73,14 +75,37 @@ fn earlier(space: &Space, setup: &Setup) -> Vec<(Config, Option<f64>)> {
         .collect()
 }
 
+/// Fills the design up to a size with random configs that are little like each other.
+fn spread_out(design: &mut Vec<Config>, size: usize, mut random: Shuffle, axes: &Axes) {
+    let mut taken: Visited = design.iter().cloned().collect();
+    let mut places: Vec<Vec<f32>> = design.iter().map(|c| axes.place(c)).collect();
+    while design.len() < size {
+        let mut best: Option<(f32, Config, Vec<f32>)> = None;
+        for config in (0..DRAWN_FOR_ONE).map_while(|_| random.next(&taken)) {
+            let place = axes.place(&config);
+            let distances = places.iter().map(|other| axes.distance(&place, other));
+            let nearest = distances.fold(f32::INFINITY, f32::min);
+            if best.as_ref().is_none_or(|(far, ..)| nearest > *far) {
+                best = Some((nearest, config, place));
+            }
+        }
+        let Some((_, config, place)) = best else {
+            return;
+        };
+        taken.insert(config.clone());
+        design.push(config);
+        places.push(place);
+    }
+}
+
 pub(super) struct Auto {
     space: Arc<Space>,
     seed: u64,
-    /// The fastest of an earlier study, to be tried first.
+    /// To be tried first: the fastest of an earlier study, then random ones.
     design: VecDeque<Config>,
     /// How many are tried before the model chooses.
     design_size: usize,
-    /// Random configs: the rest of the design, and what is left when there is no candidate.
+    /// What is left when the design is used up or there is no candidate.
     chance: Shuffle,
     axes: Axes,
     kernel: Kernel,
@@ -118,10 +143,12 @@ impl Auto {
             drawn = drawn.min(EARLIER_DESIGN);
         }
         let design_size = design.len() + drawn;
+        let random = Shuffle::new(space.clone(), generator(seed, DESIGN_STREAM));
+        spread_out(&mut design, design_size, random, &axes);
         Auto {
             design: design.into(),
             design_size,
-            chance: Shuffle::new(space.clone(), generator(seed, DESIGN_STREAM)),
+            chance: Shuffle::new(space.clone(), generator(seed, REST_STREAM)),
             kernel: Kernel::new(axes.iter().map(|axis| axis.ordered).collect()),
             axes,
             told: Vec::new(),

@@ -53,6 +53,15 @@ impl Axes {
         self.0.iter()
     }
 
+    /// How unlike two places are, all axes counting alike.
+    pub(super) fn distance(&self, a: &[f32], b: &[f32]) -> f32 {
+        let along = |((axis, x), y): ((&Axis, &f32), &f32)| match axis.ordered {
+            true => (x - y).abs(),
+            false => f32::from(u8::from(x != y)),
+        };
+        self.0.iter().zip(a).zip(b).map(along).sum()
+    }
+
     /// The coordinates of a config, by axis.
     pub(super) fn place(&self, config: &Config) -> Vec<f32> {
         self.0

@@ -9,6 +9,7 @@ use kiln_core::units::human_ns;
 use serde_json::{Value, json};
 
 use crate::cli::ReplayArgs;
+use crate::engine::earlier::{FEWEST, LISTENER};
 use crate::exit::{Exit, Failure};
 use crate::interchange;
 use crate::printer;
@@ -39,8 +40,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     let mut summaries = Vec::new();
     for name in &names {
         let runs = simulate::repeats(&table, earlier.as_ref(), name, &plan).map_err(unknown)?;
-        let summary = Summary::new(&runs, &chance)
-            .ok_or_else(|| Failure::new(Exit::Bug, format!("`{name}` asked for nothing")))?;
+        let summary = Summary::new(&runs, &chance).ok_or_else(|| too_short(args, &table))?;
         summaries.push((name.as_str(), summary));
     }
     if args.json {
@@ -53,15 +53,42 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
 }
 
 fn names(args: &ReplayArgs) -> Result<Vec<String>, Failure> {
-    let names = match args.compare.is_empty() {
-        true => vec![args.strategy.clone()],
-        false => args.compare.clone(),
+    let given = match args.compare.is_empty() {
+        true => std::slice::from_ref(&args.strategy),
+        false => &args.compare[..],
     };
-    let known = |name: &String| search::STRATEGIES.iter().any(|(known, _)| known == name);
-    match names.iter().find(|name| !known(name)) {
-        Some(name) => Err(unknown(search::unknown_strategy(name))),
-        None => Ok(names),
+    let mut names: Vec<String> = Vec::new();
+    for name in given.iter().map(|name| name.trim().to_string()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
+    let known = |name: &String| search::STRATEGIES.iter().any(|(known, _)| known == name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        return Err(unknown(search::unknown_strategy(name)));
+    }
+    if args.warm.is_some() && !names.iter().any(|name| name == LISTENER) {
+        return Err(Failure::usage(format!(
+            "`--warm` has no effect on the strategy `{}`",
+            names.join("`, `")
+        ))
+        .hint(format!("`--strategy {LISTENER}` makes use of it")));
+    }
+    Ok(names)
+}
+
+/// Not one trial fits into the seconds of any search.
+fn too_short(args: &ReplayArgs, table: &Table) -> Failure {
+    let costs = table.records().iter().map(|r| r.costs.total_seconds());
+    let mean = costs.sum::<f64>() / table.records().len() as f64;
+    Failure::usage(format!(
+        "{} s are less than one trial: a config of this recording takes {mean:.2} s on average",
+        args.seconds.unwrap_or(0.0)
+    ))
+    .hint(format!(
+        "`--seconds {:.0}` makes room for about fifty",
+        (50.0 * mean).max(1.0)
+    ))
 }
 
 fn unknown(error: UnknownStrategy) -> Failure {
@@ -79,6 +106,16 @@ fn read(args: &ReplayArgs) -> Result<(Table, Option<Table>), Failure> {
         Some(path) => Some(interchange::read_table(path, space)?),
         None => None,
     };
+    if let (Some(path), Some(earlier)) = (&args.warm, &earlier) {
+        let valid = simulate::shared_configs(earlier, &table);
+        if valid < FEWEST {
+            return Err(Failure::usage(format!(
+                "`--warm {}`: {valid} of its configs are valid in this space; {FEWEST} are needed",
+                path.display()
+            ))
+            .hint("an earlier recording helps when its tunables have the same names and values"));
+        }
+    }
     let costs = table.records().iter().map(|r| r.costs.total_seconds());
     if args.seconds.is_some() && costs.sum::<f64>() <= 0.0 {
         return Err(Failure::usage(format!(
@@ -124,11 +161,14 @@ fn document(
         "seed": args.seed,
         "seconds": args.seconds,
         "warm": args.warm.as_ref().map(|path| path.display().to_string()),
-        "random_search": {
+    });
+    // Trials of random search are not seconds.
+    if args.seconds.is_none() {
+        document["random_search"] = json!({
             "mean": chance.mean_fraction(args.trials as usize),
             "median": chance.median_fraction(args.trials as usize),
-        },
-    });
+        });
+    }
     let mut each: Vec<Value> = summaries
         .iter()
         .map(|(name, summary)| of_strategy(name, summary, args.curve))
@@ -142,7 +182,7 @@ fn document(
         }
         _ => document["strategies"] = Value::Array(each),
     }
-    if args.curve {
+    if args.curve && args.seconds.is_none() {
         let trials = 1..=args.trials as usize;
         document["random_search"]["curve"] =
             trials.map(|t| json!({"trial": t, "mean": chance.mean_fraction(t), "median": chance.median_fraction(t)})).collect();
@@ -166,6 +206,7 @@ fn of_strategy(name: &str, summary: &Summary, curve: bool) -> Value {
         "trials_to_95_percent": summary.trials_to_95,
         "median_trials_to_95_percent": summary.median_trials_to_95(),
         "score": summary.score,
+        "trials_run": summary.trials,
         "failed_share": summary.failed,
         "strategy_seconds": summary.strategy_s,
         "strategy_seconds_per_ask": summary.seconds_per_ask,
@@ -204,10 +245,8 @@ fn text(
             &format!("a search ends after {seconds} s of compiling and measuring, as recorded\n");
     }
     if let Some(path) = &args.warm {
-        out += &format!(
-            "each begins with what 200 trials found in {}\n",
-            file_name(path)
-        );
+        let name = file_name(path);
+        out += &format!("`{LISTENER}` begins with what 200 trials found in {name}\n");
     }
     out += &format!(
         "fraction of the optimum after N trials, median of {} searches (batches of {})\n\n",
@@ -219,6 +258,10 @@ fn text(
         .max()
         .unwrap_or(0);
     let mut budgets: Vec<usize> = SHOWN.into_iter().filter(|n| *n < length).collect();
+    if args.seconds.is_some() {
+        // Searches end after different numbers of trials; what counts is where they end.
+        budgets.clear();
+    }
     budgets.push(length);
     if args.curve {
         budgets = (1..=length).collect();
@@ -228,7 +271,11 @@ fn text(
     }
     out += &format!("{:<12}", "strategy");
     for n in &budgets {
-        out += &format!(" {:>7}", format!("@{n}"));
+        let at = match args.seconds {
+            Some(_) => "end".into(),
+            None => format!("@{n}"),
+        };
+        out += &format!(" {at:>7}");
     }
     out += "    mean     p10  to 95 %   score  failed  us/ask\n";
     for (name, s) in summaries {
@@ -247,6 +294,9 @@ fn text(
             100.0 * s.failed,
             1e6 * s.seconds_per_ask
         );
+    }
+    if args.seconds.is_some() {
+        return out;
     }
     out += &format!("{:<12}", "chance");
     for n in &budgets {

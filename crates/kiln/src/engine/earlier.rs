@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use kiln_core::event::{Earlier, EarlierTrial};
+use kiln_core::event::{Earlier, EarlierTrial, StudyHeader};
 use kiln_core::space::{Config, Space};
 use kiln_core::study::Study;
 use kiln_core::trial::Assignment;
@@ -17,9 +17,9 @@ use crate::store::{Store, StudySummary};
 use crate::task::Task;
 
 /// The one strategy that listens.
-const LISTENER: &str = "auto";
+pub const LISTENER: &str = "auto";
 /// Fewer configs that worked say too little.
-const FEWEST: usize = 8;
+pub const FEWEST: usize = 8;
 
 /// Which earlier study a new one begins with.
 #[derive(Clone, Debug)]
@@ -110,9 +110,18 @@ fn of_study(study: &Study, task: &Task) -> Earlier {
         ns: trial.outcome.median_ns(),
     });
     Earlier {
-        from: format!("study {} (shape {}{device})", study.id, header.shape),
+        from: format!("study {} ({}{device})", study.id, dimensions(header)),
         trials: usable(trials, &task.space),
     }
+}
+
+/// `N=4096 M=16`, by which shapes are told apart; the target is always called `target`.
+fn dimensions(header: &StudyHeader) -> String {
+    let each = header
+        .dimensions
+        .iter()
+        .map(|(name, n)| format!("{name}={n}"));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 fn usable(trials: impl Iterator<Item = EarlierTrial>, space: &Space) -> Vec<EarlierTrial> {

@@ -1,9 +1,8 @@
 //! The beginning of a study: a new one, or one that was interrupted and may go on.
 
-use kiln_core::event::{Event, Identity, StudyHeader};
+use kiln_core::event::{Earlier, Event, Identity, StudyHeader};
 use kiln_core::study::Study;
 
-use super::earlier;
 use super::tune::{Observer, Options};
 use crate::cache;
 use crate::exit::{Exit, Failure};
@@ -61,11 +60,11 @@ pub fn create(
     task: &Task,
     options: &Options,
     secret: u64,
+    earlier: Option<Earlier>,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
     let manifest = task.manifest();
-    let earlier = earlier::find(task, options, store)?;
     if let Some(earlier) = &earlier {
         observer.note(&format!(
             "beginning with what {} found ({} trials); `--cold` begins with nothing",

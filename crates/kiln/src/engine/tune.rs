@@ -82,9 +82,10 @@ pub fn tune(
             (study, measured)
         }
         None => {
+            let earlier = earlier::find(task, options, store)?;
             let secret = options.new_secret();
             let measured = measure_baselines(bench, options, secret, observer)?;
-            let study = opening::create(task, options, secret, store, observer)?;
+            let study = opening::create(task, options, secret, earlier, store, observer)?;
             (study, measured)
         }
     };

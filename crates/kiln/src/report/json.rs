@@ -57,6 +57,7 @@ pub fn document(study: &Study, store: &str) -> Value {
         })),
         "gpu": on_gpu(study),
         "also": also(study),
+        "warm_from": study.header.earlier.as_ref().map(|earlier| &earlier.from),
         "best_trial": winner.map(|w| w.trial),
         "stop": study.stop,
         "finished": study.finished,

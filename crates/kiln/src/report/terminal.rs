@@ -71,6 +71,13 @@ pub fn summary(study: &Study, store: &str) -> String {
     lines.push(String::new());
     lines.extend(runners_up(study));
     lines.push(format!("  trials    {}", trials_text(study)));
+    if let Some(earlier) = &header.earlier {
+        let known = earlier.trials.len();
+        lines.push(format!(
+            "  began     with what {} found ({known} trials)",
+            printable(&earlier.from)
+        ));
+    }
     if let Some(stop) = study.stop {
         lines.push(format!("  stopped   {}", stop.sentence()));
     }

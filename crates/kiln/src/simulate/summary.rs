@@ -13,6 +13,8 @@ pub struct Summary {
     pub best_ms: Vec<f64>,
     /// By repeat: the first trial that reached 95 % of the optimum.
     pub trials_to_95: Vec<Option<usize>>,
+    /// By repeat: how many trials it came to.
+    pub trials: Vec<usize>,
     pub at_end: Quantiles,
     /// After each trial.
     pub curve: Vec<Quantiles>,
@@ -76,6 +78,7 @@ impl Summary {
                     run.best_ms.iter().position(arrived).map(|t| t + 1)
                 })
                 .collect(),
+            trials: runs.iter().map(|r| r.best_ms.len()).collect(),
             at_end: curve[length - 1],
             score: score(runs, chance, optimum, length),
             curve,
@@ -93,7 +96,7 @@ impl Summary {
             .map(|t| t.unwrap_or(usize::MAX))
             .collect();
         sorted.sort_unstable();
-        let middle = sorted.get((sorted.len().max(1) - 1) / 2)?;
+        let middle = sorted.get(sorted.len() / 2)?;
         (*middle != usize::MAX).then_some(*middle)
     }
 }
