@@ -20,6 +20,7 @@ mod annealing;
 mod auto;
 mod axes;
 mod explorer;
+mod feasibility;
 mod forest;
 mod gaussian;
 mod genetic;

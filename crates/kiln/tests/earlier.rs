@@ -45,7 +45,7 @@ fn another_shape_begins_with_the_best_of_the_last_study() {
     project.replace("kiln.toml", "N = 3000", "N = 4000");
     let (warm, said) = tune(&project, &[]);
     assert!(
-        said.contains("beginning with what study 2 (shape target) found (10 trials)"),
+        said.contains("beginning with what study 2 (N=3000) found (10 trials)"),
         "{said}"
     );
     let time = |trial: &&Value| trial["outcome"]["samples_ns"][0].as_f64().unwrap();

@@ -200,6 +200,12 @@ impl<'t> Reader<'t> {
             } else {
                 values.push(self.scalar(part, scope)?);
             }
+            if values.len() > MOST_ITEMS {
+                return Err(error(
+                    format!("the list has more than {MOST_ITEMS} values"),
+                    inner,
+                ));
+            }
         }
         Ok(values)
     }

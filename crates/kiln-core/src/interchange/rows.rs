@@ -225,7 +225,13 @@ pub(super) fn failure(word: &str, item: Item<'_>, record: &str) -> Result<Failur
                 "{record}: neither a time nor the name of a failure"
             )));
         }
-        number if number.trim().parse::<f64>().is_ok() => {
+        // `12.3`, `12.3 ms`, `1,5`, `-inf`: a time in a form that nobody agreed on.
+        number
+            if number.trim().parse::<f64>().is_ok()
+                || number
+                    .trim_start()
+                    .starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) =>
+        {
             return Err(item
                 .error(format!("{record}: the time `{number}` is a string"))
                 .hint("write it as a number, without quotes"));

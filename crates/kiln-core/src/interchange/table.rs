@@ -79,7 +79,12 @@ impl Costs {
             self.benchmark_ms,
             self.framework_ms,
         ];
-        parts.into_iter().flatten().sum::<f64>() / 1e3
+        parts
+            .into_iter()
+            .flatten()
+            .map(|ms| ms.max(0.0))
+            .sum::<f64>()
+            / 1e3
     }
 }
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rand_chacha::ChaCha8Rng;
 
 use super::axes::Axes;
+use super::feasibility::Feasibility;
 use super::gaussian::Kernel;
 use super::improvement::{at_most, log_expected_improvement};
 use super::order::Shuffle;
@@ -31,8 +32,13 @@ const DESIGN: usize = 10;
 /// Each of them is the one of this many random configs that is least like those before it. A Latin
 /// hypercube spreads further, and on some recorded spaces is worse than chance by 0.05 of the optimum.
 const DRAWN_FOR_ONE: usize = 4;
-/// The model begins when this many trials are measured.
+/// The model begins when this many trials are measured, or the design is used up; it is fitted to
+/// no fewer.
 const LEAST_MEASURED: usize = 3;
+/// A failure says little about time: it counts as a trial that was a little slower than foreseen, by
+/// so many standard deviations. That it failed is weighed by itself. On recorded spaces as good as
+/// counting failures as slow, and far better where the fastest configs lie among failures.
+const FAILURE: f64 = 0.4;
 /// Told trials are counted up by this ratio between fits.
 const REFIT_RATIO: f64 = 1.15;
 const FIRST_FIT_STEPS: usize = 12;
@@ -189,7 +195,14 @@ impl Auto {
         self.catch_up();
         let targets = Targets::new(&self.times());
         let trust = self.trust(&targets.values);
-        let whitened = self.factor.whiten(&self.residuals(&targets.values, &trust));
+        let residuals = self.residuals(&targets.values, &trust);
+        let worked = self.told.iter().map(|(_, time)| time.is_some());
+        let known: Vec<Option<f64>> = worked
+            .zip(&residuals)
+            .map(|(worked, residual)| worked.then_some(*residual))
+            .collect();
+        let whitened = self.factor.whiten_known(&known, FAILURE);
+        let feasibility = Feasibility::new(&self.factor, &self.told);
         let prices = self
             .by_time
             .then(|| Prices::new(&self.factor, &self.told, &self.costs));
@@ -197,6 +210,7 @@ impl Auto {
         for group in &self.candidates {
             let means = group.panel.means(&whitened);
             let prices = prices.as_ref().map(|p| p.of(&group.panel));
+            let chances = feasibility.as_ref().map(|f| f.of(&group.panel));
             for (i, &mean) in means.iter().enumerate() {
                 if group.visited[i] {
                     continue;
@@ -208,10 +222,12 @@ impl Auto {
                 }
                 let top = targets.best / trust.spread;
                 let price = prices.as_ref().map_or(0.0, |prices| prices[i]);
-                if best.is_some_and(|(high, _)| at_most(top, mean, deviation) - price <= high) {
+                let chance = chances.as_ref().map_or(0.0, |chances| chances[i]);
+                let weight = chance - price;
+                if best.is_some_and(|(high, _)| at_most(top, mean, deviation) + weight <= high) {
                     continue;
                 }
-                let gain = log_expected_improvement(top, mean, deviation) - price;
+                let gain = log_expected_improvement(top, mean, deviation) + weight;
                 if best.is_none_or(|(high, _)| gain > high) {
                     best = Some((gain, &group.configs[i]));
                 }
@@ -276,7 +292,9 @@ impl Auto {
             0 => FIRST_FIT_STEPS,
             _ => FIT_STEPS,
         };
-        self.kernel.fit(&points, &residuals, steps);
+        if chosen.len() >= LEAST_MEASURED {
+            self.kernel.fit(&points, &residuals, steps);
+        }
         self.fitted = self.told.len();
         self.modelled.clear();
         self.factor = Factor::default();
@@ -411,7 +429,7 @@ impl Strategy for Auto {
                 .extend(prior.expect(&[self.axes.place(config)]));
         }
         let measured = self.told.iter().filter(|(_, time)| time.is_some()).count();
-        if measured < LEAST_MEASURED {
+        if measured < LEAST_MEASURED && self.told.len() < self.design_size {
             return;
         }
         if self.told.len() as f64 >= self.fitted as f64 * REFIT_RATIO {

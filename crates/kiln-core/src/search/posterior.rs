@@ -38,10 +38,18 @@ impl Factor {
     /// The first targets made independent of each other, in units of what was unforeseen. The rows
     /// beyond them get 0: taken to end exactly as foreseen.
     pub(super) fn whiten(&self, targets: &[f64]) -> Vec<f64> {
+        let known: Vec<Option<f64>> = targets.iter().copied().map(Some).collect();
+        self.whiten_known(&known, 0.0)
+    }
+
+    /// The same where some targets are not known: such a row is taken to end a little worse than
+    /// those before it let foresee, by so many units.
+    pub(super) fn whiten_known(&self, targets: &[Option<f64>], worse: f64) -> Vec<f64> {
         let mut whitened = Vec::with_capacity(self.len());
         for (i, row) in self.rows.iter().enumerate() {
             whitened.push(match targets.get(i) {
-                Some(target) => (target - dot(&row[..i], &whitened)) / row[i],
+                Some(Some(target)) => (target - dot(&row[..i], &whitened)) / row[i],
+                Some(None) => worse,
                 None => 0.0,
             });
         }

@@ -125,9 +125,8 @@ fn dimensions(header: &StudyHeader) -> String {
 }
 
 fn usable(trials: impl Iterator<Item = EarlierTrial>, space: &Space) -> Vec<EarlierTrial> {
-    trials
-        .filter(|trial| config_here(space, &trial.config).is_some())
-        .collect()
+    let valid = trials.filter(|trial| config_here(space, &trial.config).is_some());
+    strongest(valid.collect())
 }
 
 fn enough(earlier: &Earlier) -> bool {
@@ -184,7 +183,7 @@ fn of_file(task: &Task, path: &Path) -> Result<Earlier, Failure> {
     });
     Ok(Earlier {
         from,
-        trials: strongest(usable(trials, &task.space)),
+        trials: usable(trials, &task.space),
     })
 }
 

@@ -399,9 +399,7 @@ impl Tuner<'_> {
             return Some(StopReason::SpeedupReached);
         }
         let seeded = trials >= self.task.manifest().search.seed_trials;
-        if best.is_none()
-            && trials >= ENOUGH_FAILURES.min(self.task.manifest().search.seed_trials.max(1))
-        {
+        if best.is_none() && trials >= ENOUGH_FAILURES {
             return Some(StopReason::NothingWorks);
         }
         if seeded && speedup.is_some_and(|s| s < budget.hopeless_below) {

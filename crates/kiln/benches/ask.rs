@@ -1,5 +1,5 @@
 //! What a strategy costs on large spaces: processor time per trial, averaged over 200 trials.
-//! `cargo bench -p kiln-core --bench ask` prints the table.
+//! `cargo bench --bench ask` prints the table.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const REPEATS: u64 = 5;
 /// A made-up time: smooth in every tunable, rough between neighbours, and one config in eight fails.
 fn outcome(space: &Space, config: &Config) -> Outcome {
     let rough = input::mix(&config.0.iter().map(|&p| u64::from(p)).collect::<Vec<_>>());
-    if rough % 8 == 0 {
+    if rough.is_multiple_of(8) {
         return Outcome::NotCompiled(CompileFailure {
             first_error: String::new(),
             log: String::new(),
@@ -36,7 +36,7 @@ fn outcome(space: &Space, config: &Config) -> Outcome {
 }
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../kiln/tests/spaces/construction");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spaces/construction");
     println!("milliseconds in the strategy per trial, {TRIALS} trials, best of {REPEATS}\n");
     println!("| strategy | expdist | hotspot |");
     println!("| --- | --- | --- |");
