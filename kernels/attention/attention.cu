@@ -919,6 +919,10 @@ DEVICE void walk_along(Rows &rows, const Problem &problem, const Walk &walk, int
         take_step<true>(rows, problem, walk, step);
 #endif
     await_copies<0>();
+    // Results go where the queries were. Without a single step no barrier has told yet that these all have arrived, and
+    // one that comes late would overwrite the zeros of rows without keys.
+    if (!Q_IN_REGISTERS && !OVERLAP && walk.begin >= walk.end)
+        __syncthreads();
 }
 
 // --- Merging and writing. ---
