@@ -45,6 +45,11 @@ fn every_help_has_an_example_that_runs() {
         "#ifndef UNROLL\n#define UNROLL 4\n#endif\n\
          void my_kernel(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = x[i]; }\n",
     );
+    // A recording and its space to replay.
+    let spaces = common::repository().join("crates/kiln/tests/spaces/convolution_milo");
+    for name in ["A100.json.gz", "T1.json"] {
+        std::fs::copy(spaces.join(name), project.root.join(name)).unwrap();
+    }
     // One study to list and show.
     project.json(
         &["tune", "kernels/vector_add", "--trials", "2", "--json"],
