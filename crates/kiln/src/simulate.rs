@@ -13,6 +13,8 @@ use kiln_core::trial::{
     CompileFailure, Crash, CrashCause, Measurement, Outcome, Phase, SampleStop,
 };
 
+use crate::engine::earlier::{LISTENER, config_here};
+
 mod chance;
 mod summary;
 
@@ -38,8 +40,6 @@ pub struct Plan {
 pub struct Run {
     /// The best time in milliseconds after each trial; infinite while nothing has worked.
     pub best_ms: Vec<f64>,
-    /// What the trials so far cost in seconds of compiling and measuring, as recorded.
-    pub cost_s: Vec<f64>,
     pub failed: usize,
     /// In the strategy itself, asking and telling.
     pub strategy_s: f64,
@@ -70,7 +70,10 @@ pub fn repeats(
                     let seed = input::mix(&[plan.seed, repeat as u64]);
                     let setup = Setup {
                         seed_trials: plan.seed_trials,
-                        earlier: earlier.map_or_else(Vec::new, |e| found_earlier(e, &space, seed)),
+                        earlier: match earlier.filter(|_| name == LISTENER) {
+                            Some(earlier) => found_earlier(earlier, &space, seed),
+                            None => Vec::new(),
+                        },
                         by_time: plan.seconds.is_some(),
                     };
                     let Ok(mut strategy) =
@@ -94,11 +97,10 @@ pub fn repeats(
 /// How many configs of one recording are also in another.
 pub fn shared_configs(of: &Table, also_in: &Table) -> usize {
     let (there, here) = (of.space(), also_in.recorded_space());
-    let shared = of.records().iter().filter(|record| {
-        let same = here.config_from(&there.assignment(&record.config));
-        same.is_ok_and(|config| here.contains(&config))
-    });
-    shared.count()
+    let records = of.records().iter();
+    records
+        .filter(|record| config_here(&here, &there.assignment(&record.config)).is_some())
+        .count()
 }
 
 /// What 200 trials on another recording tell, as far as their configs are valid here.
@@ -112,7 +114,7 @@ fn found_earlier(table: &Table, here: &Space, seed: u64) -> Vec<(Config, Option<
         repeats: 1,
         seed,
     };
-    let Ok(mut strategy) = search::strategy("auto", Arc::clone(&there), seed, plan.seed_trials)
+    let Ok(mut strategy) = search::strategy(LISTENER, Arc::clone(&there), seed, plan.seed_trials)
     else {
         return Vec::new();
     };
@@ -123,8 +125,8 @@ fn found_earlier(table: &Table, here: &Space, seed: u64) -> Vec<(Config, Option<
         strategy.as_mut(),
         &plan,
         &mut |config, ns| {
-            let same = here.config_from(&there.assignment(config));
-            found.extend(same.ok().filter(|c| here.contains(c)).map(|c| (c, ns)));
+            let same = config_here(here, &there.assignment(config));
+            found.extend(same.map(|c| (c, ns)));
         },
     );
     found
@@ -141,7 +143,6 @@ fn run(
 ) -> Run {
     let mut run = Run {
         best_ms: Vec::with_capacity(plan.trials),
-        cost_s: Vec::with_capacity(plan.trials),
         failed: 0,
         strategy_s: 0.0,
     };
@@ -169,7 +170,6 @@ fn run(
                 None => run.failed += 1,
             }
             run.best_ms.push(best);
-            run.cost_s.push(cost);
             let started = Instant::now();
             strategy.spent(&config, seconds);
             strategy.tell(&config, &outcome);

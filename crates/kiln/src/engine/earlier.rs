@@ -2,7 +2,6 @@
 //! or before the source was edited.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use kiln_core::event::{Earlier, EarlierTrial, StudyHeader};
 use kiln_core::space::{Config, Space};
@@ -12,7 +11,6 @@ use kiln_core::trial::Assignment;
 use super::tune::Options;
 use crate::exit::Failure;
 use crate::interchange;
-use crate::recording;
 use crate::store::{Store, StudySummary};
 use crate::task::Task;
 
@@ -60,7 +58,7 @@ pub fn configs(earlier: Option<&Earlier>, space: &Space) -> Vec<(Config, Option<
 
 /// `None` where the config has no place in the space: other tunables, other values, other rules. A
 /// tunable without a choice here says what is compiled in of the problem, and is no difference.
-fn config_here(space: &Space, config: &Assignment) -> Option<Config> {
+pub fn config_here(space: &Space, config: &Assignment) -> Option<Config> {
     let tunables = space.tunables();
     let fixed = tunables.iter().filter(|t| t.values.len() == 1);
     let mut here: Assignment = fixed
@@ -158,25 +156,9 @@ fn of_file(task: &Task, path: &Path) -> Result<Earlier, Failure> {
         ))
         .hint("`kiln studies list` shows the studies of this project"));
     }
-    if recording::is_recording(path) {
-        let recorded = recording::read(path)?.recording;
-        let names: Vec<String> = recorded.tunables.iter().map(|t| t.name.clone()).collect();
-        let trials = recorded.trials.iter().map(|trial| EarlierTrial {
-            config: names
-                .iter()
-                .cloned()
-                .zip(trial.config.iter().cloned())
-                .collect(),
-            ns: trial.outcome.median_ns(),
-        });
-        return Ok(Earlier {
-            from,
-            trials: usable(trials, &task.space),
-        });
-    }
     // Against its own space: what is valid here is seen config by config.
     let table = interchange::read_table(path, None)?;
-    let space: Arc<Space> = Arc::clone(table.space());
+    let space = table.space();
     let trials = table.records().iter().map(|record| EarlierTrial {
         config: space.assignment(&record.config),
         ns: record.time_ms().map(|ms| ms * 1e6),

@@ -141,7 +141,6 @@ mod tests {
     fn run(best_ms: &[f64]) -> Run {
         Run {
             best_ms: best_ms.to_vec(),
-            cost_s: vec![0.0; best_ms.len()],
             failed: 0,
             strategy_s: 0.5,
         }
