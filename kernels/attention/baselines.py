@@ -76,16 +76,16 @@ def math_causal(Q, K, V, diagonal):
 
 
 # A few queries at the end of a cache: diagonal is S_KV - S, and a single query sees everything.
-def decode(Q, K, V, counters, diagonal):
+def decode(Q, K, V, diagonal):
     return attend(None, Q, K, V, diagonal)
 
 
-def decode_flash(Q, K, V, counters, diagonal):
+def decode_flash(Q, K, V, diagonal):
     return attend(SDPBackend.FLASH_ATTENTION, Q, K, V, diagonal)
 
 
 # PyTorch has no attention over int8: the cache is widened first, as code without a kernel of its own does.
-def decode_int8(Q, K, V, K_factors, V_factors, counters, diagonal):
+def decode_int8(Q, K, V, K_factors, V_factors, diagonal):
     wide_K = (K * K_factors[..., None]).to(Q.dtype)
     wide_V = (V * V_factors[..., None]).to(Q.dtype)
-    return decode(Q, wide_K, wide_V, counters, diagonal)
+    return decode(Q, wide_K, wide_V, diagonal)

@@ -37,10 +37,9 @@ def causal(Q, K, V, diagonal):
     return attend(Q, K, V, diagonal)
 
 
-# With a workspace: blocks leave `counters` as they found them.
-def decode(Q, K, V, counters, diagonal):
+def decode(Q, K, V, diagonal):
     return attend(Q, K, V, diagonal)
 
 
-def decode_int8(Q, K, V, K_factors, V_factors, counters, diagonal):
+def decode_int8(Q, K, V, K_factors, V_factors, diagonal):
     return attend(Q, K.double() * K_factors[..., None], V.double() * V_factors[..., None], diagonal)

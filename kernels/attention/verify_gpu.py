@@ -65,6 +65,11 @@ def compile_config(job):
     text = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetProgramLog(program, text)
     log = text.value.decode(errors="replace")
+
+    def number(pattern):  # NVRTC keeps what it compiled before, without the log.
+        found = re.search(pattern, log)
+        return int(found.group(1)) if found else None
+
     result = {"error": "does not compile: " + next((line for line in log.splitlines() if "error" in line), log[:300])}
     if not failed:
         nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
@@ -72,8 +77,8 @@ def compile_config(job):
         nvrtc.nvrtcGetCUBIN(program, image)
         result = {
             "cubin": image.raw[: size.value],
-            "registers": int(re.search(r"Used (\d+) registers", log).group(1)),
-            "spilled": int(re.search(r"(\d+) bytes spill stores", log).group(1)),
+            "registers": number(r"Used (\d+) registers"),
+            "spilled": number(r"(\d+) bytes spill stores"),
         }
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
     return result

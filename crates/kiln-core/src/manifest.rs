@@ -168,6 +168,8 @@ pub enum Role {
     InOut,
     /// Workspace: its size may depend on tunables, its contents are not checked.
     Scratch,
+    /// Scratch that is zero before a check or a burst of launches; each launch leaves it zero for the next.
+    Zeroed,
 }
 
 /// Where the contents of an input come from.

@@ -230,15 +230,17 @@ impl Set {
 
     fn poison(&mut self, seed: u64) {
         for (index, storage) in self.storage.iter_mut().enumerate() {
-            if let Storage::Buffer {
-                memory,
-                role: Role::Output | Role::Scratch,
-                ..
-            } = storage
-            {
-                let bytes = memory.bytes_mut();
-                let pattern = input::poison(input::mix(&[seed, index as u64]), bytes.len());
-                bytes.copy_from_slice(&pattern);
+            let Storage::Buffer { memory, role, .. } = storage else {
+                continue;
+            };
+            match role {
+                Role::Output | Role::Scratch => {
+                    let bytes = memory.bytes_mut();
+                    let pattern = input::poison(input::mix(&[seed, index as u64]), bytes.len());
+                    bytes.copy_from_slice(&pattern);
+                }
+                Role::Zeroed => memory.bytes_mut().fill(0),
+                Role::Input | Role::InOut => {}
             }
         }
         self.restore_inout();

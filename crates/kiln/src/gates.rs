@@ -198,7 +198,7 @@ fn buffer_bytes(manifest: &Manifest) -> Option<String> {
     let mut has_scratch = false;
     for argument in &manifest.arguments {
         if let ArgumentKind::Buffer { shape, role, .. } = &argument.kind {
-            has_scratch |= *role == Role::Scratch;
+            has_scratch |= matches!(role, Role::Scratch | Role::Zeroed);
             let extents: Vec<String> = shape.iter().map(|e| format!("({})", e.text())).collect();
             let elements = if extents.is_empty() {
                 "1".into()

@@ -161,15 +161,16 @@ fn scratch_inout_half_and_integer_arguments_work() {
         .write(
             "kernel.c",
             "#include <stdint.h>\n#include <string.h>\n\
-             void step(const uint16_t *h, int32_t *count, float *sum, float *scratch, float scale, int64_t n) {\n\
+             void step(const uint16_t *h, int32_t *count, float *sum, float *scratch, int32_t *taken, float scale, int64_t n) {\n\
+             if (taken[0]++) return;\n\
              for (int64_t i = 0; i < n; i++) { scratch[i % BLOCK] = scale; count[i] += (h[i] & 0x8000) != 0; \
-             sum[i] = sum[i] * scratch[i % BLOCK]; }\n}\n",
+             sum[i] = sum[i] * scratch[i % BLOCK]; }\n taken[0] = 0;\n}\n",
         )
         .write(
             "reference.c",
             "#include <stdint.h>\n\
-             void step(const double *h, int32_t *count, double *sum, double *scratch, double scale, int64_t n) {\n\
-             for (int64_t i = 0; i < n; i++) { count[i] += h[i] < 0; sum[i] = sum[i] * scale; } (void)scratch;\n}\n",
+             void step(const double *h, int32_t *count, double *sum, double *scratch, int32_t *taken, double scale, int64_t n) {\n\
+             for (int64_t i = 0; i < n; i++) { count[i] += h[i] < 0; sum[i] = sum[i] * scale; } (void)scratch; (void)taken;\n}\n",
         )
         .write(
             "kiln.toml",
@@ -181,6 +182,7 @@ fn scratch_inout_half_and_integer_arguments_work() {
              count = { dtype = \"i32\", shape = [\"N\"], role = \"inout\" }\n\
              sum = { dtype = \"f32\", shape = [\"N\"], role = \"inout\", draw = \"uniform\" }\n\
              scratch = { dtype = \"f32\", shape = [\"BLOCK\"], role = \"scratch\" }\n\
+             taken = { dtype = \"i32\", shape = [1], role = \"scratch\", draw = \"zeros\" }\n\
              scale = { dtype = \"f32\", value = 1.5 }\n\
              n = { dtype = \"i64\", value = \"N\" }\n\
              [reference]\nc = \"reference.c:step\"\n\

@@ -77,7 +77,7 @@ impl Prepared {
                 ArgumentSpec::Scalar { .. }
                     | ArgumentSpec::Tma { .. }
                     | ArgumentSpec::Buffer {
-                        role: Role::Scratch,
+                        role: Role::Scratch | Role::Zeroed,
                         ..
                     }
             )
@@ -175,7 +175,7 @@ impl Prepared {
         Ok(tensor)
     }
 
-    /// Fills outputs and scratch with the pattern of a seed and restores inout buffers. Queued,
+    /// Fills outputs and scratch with the pattern of a seed, or zeros, and restores inout buffers. Queued,
     /// not waited for.
     pub fn poison(&self, support: &Support, stream: sys::CUstream, seed: u64) -> Driver<()> {
         for (index, storage) in self.storage.iter().enumerate() {
@@ -183,9 +183,16 @@ impl Prepared {
                 continue;
             };
             let memory = &tensor.memory;
-            if matches!(tensor.role, Role::Output | Role::Scratch) {
-                let seed = input::mix(&[seed, index as u64]);
-                support.fill(memory.start, memory.bytes, seed)?;
+            match tensor.role {
+                Role::Output | Role::Scratch => {
+                    let seed = input::mix(&[seed, index as u64]);
+                    support.fill(memory.start, memory.bytes, seed)?;
+                }
+                // SAFETY: a live buffer of this size.
+                Role::Zeroed => {
+                    check(unsafe { sys::cuMemsetD8Async(memory.start, 0, memory.bytes, stream) })?
+                }
+                Role::Input | Role::InOut => {}
             }
         }
         self.restore(stream)
@@ -243,7 +250,7 @@ impl Prepared {
                 });
                 meaning.push((index, Zone::Guard(offset)));
             }
-            if tensor.role != Role::Scratch {
+            if !matches!(tensor.role, Role::Scratch | Role::Zeroed) {
                 checks.push(sum_check(&tensor.memory, self.secret));
                 meaning.push((index, Zone::Contents));
             }

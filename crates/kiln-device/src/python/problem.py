@@ -160,6 +160,8 @@ class Problem:
         for buffer in self.buffers:
             if buffer.role in ("output", "scratch"):
                 self.library.garble(buffer.array, seed + buffer.index)
+            elif buffer.role == "zeroed":
+                buffer.array[...] = 0
         if not self.wide:
             ours = [buffer.array for buffer in self.buffers]
             for position, value in enumerate(left or []):

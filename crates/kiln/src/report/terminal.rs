@@ -181,7 +181,11 @@ fn beside_the_verdict(study: &Study, winner: &Winner) -> Vec<String> {
     for also in &study.also {
         // Measured once and not interleaved with the winner: good for orientation, not judged.
         let against = super::speedup_over(also, winner).map_or(String::new(), |ratio| {
-            let word = if ratio < 1.0 { "slower" } else { "faster" };
+            let word = match ratio {
+                0.995..1.005 => "level",
+                ..1.0 => "slower",
+                _ => "faster",
+            };
             format!("; the winner is {word}, about {ratio:.2}x")
         });
         lines.push(format!(

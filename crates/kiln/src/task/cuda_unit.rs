@@ -136,7 +136,7 @@ pub(super) fn text(
             ArgumentKind::Buffer { role, .. } => match role {
                 Role::Output => Some("output"),
                 Role::InOut => Some("inout"),
-                Role::Input | Role::Scratch => None,
+                Role::Input | Role::Scratch | Role::Zeroed => None,
             },
             _ => None,
         };

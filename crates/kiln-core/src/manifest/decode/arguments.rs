@@ -117,11 +117,12 @@ fn buffer(
     let role = match table.text("role").as_str() {
         "output" => Role::Output,
         "inout" => Role::InOut,
+        "scratch" if table.text("draw") == "zeros" => Role::Zeroed,
         "scratch" => Role::Scratch,
         _ => Role::Input,
     };
     let scope = match role {
-        Role::Scratch => Scope::TunablesAndDimensions,
+        Role::Scratch | Role::Zeroed => Scope::TunablesAndDimensions,
         _ => Scope::Dimensions(
             "the size of data cannot depend on a tunable; a buffer with `role = \"scratch\"` may",
         ),
@@ -132,7 +133,7 @@ fn buffer(
         .flat_map(|items| items.iter())
         .map(|item| expressions::read(text, item, scope, names, problems))
         .collect();
-    if matches!(role, Role::Output | Role::Scratch) {
+    if matches!(role, Role::Output | Role::Scratch | Role::Zeroed) {
         let (what, hint) = match role {
             Role::Output => (
                 "output",
@@ -140,11 +141,11 @@ fn buffer(
             ),
             _ => (
                 "scratch buffer",
-                "its contents are undefined when the kernel starts",
+                "its contents are undefined when the kernel starts, or zero with `draw = \"zeros\"`",
             ),
         };
         for key in ["draw", "file"] {
-            if table.has(key) {
+            if table.has(key) && (role, key) != (Role::Zeroed, "draw") {
                 problems.push(
                     Diagnostic::new(
                         format!("{what} `{name}` cannot have `{key}`"),
@@ -156,7 +157,7 @@ fn buffer(
             }
         }
     }
-    if table.has("tolerance") && matches!(role, Role::Input | Role::Scratch) {
+    if table.has("tolerance") && matches!(role, Role::Input | Role::Scratch | Role::Zeroed) {
         problems.push(
             Diagnostic::new(
                 format!("argument `{name}` is not compared, so it cannot have `tolerance`"),
@@ -168,7 +169,7 @@ fn buffer(
     }
     let fill = match role {
         Role::Input | Role::InOut => fill(name, table, dtype, problems),
-        Role::Output | Role::Scratch => Fill::Constant { value: 0.0 },
+        Role::Output | Role::Scratch | Role::Zeroed => Fill::Constant { value: 0.0 },
     };
     ArgumentKind::Buffer {
         shape,
