@@ -97,6 +97,12 @@ static __device__ void shared_writes_visible()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Among the warpgroups that compute.
+static __device__ void all_consumers_sync()
+{
+    asm volatile("bar.sync 8, %0;" ::"n"(128 * CONSUMERS) : "memory");
+}
+
 // Among the 128 threads of a warpgroup.
 static __device__ void warpgroup_sync(int which)
 {

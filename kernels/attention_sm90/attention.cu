@@ -56,6 +56,9 @@
 #ifndef SINGLES_LAST // 1: what does not fill all warpgroups of all blocks comes last, in units of one tile.
 #define SINGLES_LAST 0
 #endif
+#ifndef KEY_SPLIT // Warpgroups that share a tile, each with its part of the blocks of keys; a block then has one tile.
+#define KEY_SPLIT 1
+#endif
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 1
 #endif
@@ -63,8 +66,13 @@
 #define TMA_STORE 0
 #endif
 
+#if KEY_SPLIT > 1
+#include "split.cuh"
+#else
 #include "loader.cuh"
-#if OVERLAP == 2
+#endif
+#if KEY_SPLIT > 1
+#elif OVERLAP == 2
 #include "overlap2.cuh"
 #elif OVERLAP == 1
 #include "overlap1.cuh"
@@ -88,7 +96,7 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
     if (threadIdx.x < BARRIERS) {
         const int i = threadIdx.x;
         const bool is_empty = i < 4 * STAGES && i / STAGES % 2 == 1, is_free = i >= 4 * STAGES + CONSUMERS * Q_STAGES;
-        barrier_init(places.barriers + 8 * i, is_empty ? 4 * CONSUMERS : is_free ? 4 : 1);
+        barrier_init(places.barriers + 8 * i, is_empty ? 4 * CONSUMERS / KEY_SPLIT : is_free ? 4 : 1);
         shared_writes_visible(); // The copy engine is to see them too.
     }
 #if ROW_SUMS == 2
@@ -104,6 +112,9 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
         if (CONSUMER_REGISTERS > REGISTERS)
             asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LOADER_REGISTERS));
         if (warp == 4 * CONSUMERS && threadIdx.x % 32 == 0) {
+#if KEY_SPLIT > 1
+            load_split(problem, places, &Q_map, &K_map, &V_map);
+#else
             const Plan plan(problem);
             // Several tiles per warpgroup go over the same keys, all of which must then be in the ring at once.
             const int each = UNIT_TILES == 0 ? plan.tiles : min(plan.tiles, UNIT_TILES);
@@ -111,6 +122,7 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
                 __trap();
             Loader loader = {plan, places, &Q_map, 0};
             loader.run(group, &K_map, &V_map);
+#endif
         }
     } else {
         if (CONSUMER_REGISTERS > REGISTERS)

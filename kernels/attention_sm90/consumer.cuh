@@ -28,6 +28,22 @@ static __device__ void multiply_values(float (&o)[OUTPUTS], const unsigned (&p)[
         Registers<2 * OUTPUTS>::multiply(o, p + 4 * k, b + k * step, k == 0 ? keep : 1);
 }
 
+// A place in the ring of stages: which stage, and the parity of the use of it.
+struct Spot {
+    unsigned stage, parity;
+
+    explicit __device__ Spot(unsigned at) : stage(at % STAGES), parity(at / STAGES % 2) {}
+    // The place so many blocks, at most STAGES, later.
+    __device__ Spot after(unsigned blocks = 1) const
+    {
+        Spot next = *this;
+        const bool wraps = stage + blocks >= STAGES;
+        next.stage = stage + blocks - (wraps ? STAGES : 0);
+        next.parity ^= wraps;
+        return next;
+    }
+};
+
 // A warpgroup that computes.
 struct Consumer {
     const Problem &problem;
@@ -44,21 +60,21 @@ struct Consumer {
     }
     __device__ Tile last_received() const { return notes_of(warpgroup).tiles[(received - 1) % (2 * Q_STAGES)]; }
 
-    __device__ void await_keys(unsigned at) const { barrier_wait(places.keys_full(at % STAGES), at / STAGES % 2); }
-    __device__ void await_values(unsigned at) const { barrier_wait(places.values_full(at % STAGES), at / STAGES % 2); }
-    __device__ void release_keys(unsigned at) const
+    __device__ void await_keys(Spot spot) const { barrier_wait(places.keys_full(spot.stage), spot.parity); }
+    __device__ void await_values(Spot spot) const { barrier_wait(places.values_full(spot.stage), spot.parity); }
+    __device__ void release_keys(Spot spot) const
     {
         if (threadIdx.x % 32 == 0)
-            barrier_arrive(places.keys_empty(at % STAGES), 1);
+            barrier_arrive(places.keys_empty(spot.stage), 1);
     }
-    __device__ void release_values(unsigned at) const
+    __device__ void release_values(Spot spot) const
     {
         if (threadIdx.x % 32 == 0)
-            barrier_arrive(places.values_empty(at % STAGES), 1);
+            barrier_arrive(places.values_empty(spot.stage), 1);
     }
     __device__ unsigned queries() const { return places.queries_of(warpgroup, received - 1); }
-    __device__ unsigned keys(unsigned at) const { return places.keys + at % STAGES * KV_BYTES; }
-    __device__ unsigned values(unsigned at) const { return places.values + at % STAGES * KV_BYTES; }
+    __device__ unsigned keys(Spot spot) const { return places.keys + spot.stage * KV_BYTES; }
+    __device__ unsigned values(Spot spot) const { return places.values + spot.stage * KV_BYTES; }
 
     // Takes part in the uses of stages between the last tile and this one.
     __device__ void pass(const Tile &tile) const
@@ -66,19 +82,20 @@ struct Consumer {
         if (tile.skipped == 0)
             return;
         for (unsigned at = tile.ring - tile.skipped; at != tile.ring; at++) {
-            await_keys(at);
-            release_keys(at);
-            await_values(at);
-            release_values(at);
+            const Spot spot(at);
+            await_keys(spot);
+            release_keys(spot);
+            await_values(spot);
+            release_values(spot);
         }
         __syncwarp();
     }
 
     // After the scores of a block: its keys, and at the end of a tile the queries, are free.
-    __device__ void scores_done(const Tile &tile, int block)
+    __device__ void scores_done(const Tile &tile, int block, Spot spot)
     {
         if (block >= tile.kept)
-            release_keys(tile.ring + block);
+            release_keys(spot);
         if (block + 1 == tile.blocks && !tile.is_idle())
             free_queries(received - 1);
     }
@@ -89,10 +106,14 @@ struct Consumer {
     }
 
     __device__ void run(unsigned short *O, const TensorMap *O_map);
-#if OVERLAP == 2
     struct State;
+#if OVERLAP == 1
+    template <bool ENDS, bool HIDES>
+    __device__ void step(State &state, const Tile &next, int next_block, Spot next_spot);
+#elif OVERLAP == 2
+    template <bool STEADY>
     __device__ bool step(State &state, float (&s)[BLOCK_N / 2], float (&next_s)[BLOCK_N / 2]);
     __device__ void finish(State &state, float (&s)[BLOCK_N / 2]);
-    __device__ void weigh(State &state, float (&s)[BLOCK_N / 2]);
+    template <bool STEADY> __device__ void weigh(State &state, float (&s)[BLOCK_N / 2]);
 #endif
 };

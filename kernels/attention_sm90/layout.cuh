@@ -18,7 +18,8 @@
 #define ONES_BYTES (ROW_SUMS == 2 ? 16 * 128 : 0) // The column of ones, as a tile of 16 rows and 64 columns.
 #define OUTPUTS (HEAD_DIM / 2 + (ROW_SUMS == 2 ? 4 : 0)) // Of a thread; the last four are its rows' sums.
 #define BARRIER_BYTES 1024
-#define SHARED_BYTES (CONSUMERS * (Q_STAGES * Q_BYTES + O_BYTES) + 2 * STAGES * KV_BYTES + ONES_BYTES + BARRIER_BYTES)
+#define Q_TILES (CONSUMERS / KEY_SPLIT)
+#define SHARED_BYTES (Q_TILES * Q_STAGES * Q_BYTES + CONSUMERS * O_BYTES + 2 * STAGES * KV_BYTES + ONES_BYTES + BARRIER_BYTES)
 
 // All threads start with the same number of registers, a multiple of 8. Then the loader's warpgroup, of which one thread
 // works, keeps the least there is, and the others share the rest.
@@ -46,7 +47,7 @@ struct Places {
     __device__ Places()
     {
         queries = shared_address(shared_memory);
-        keys = queries + CONSUMERS * Q_STAGES * Q_BYTES;
+        keys = queries + Q_TILES * Q_STAGES * Q_BYTES;
         values = keys + STAGES * KV_BYTES;
         results = values + STAGES * KV_BYTES;
         ones = results + CONSUMERS * O_BYTES;

@@ -19,15 +19,16 @@ __device__ void Consumer::run(unsigned short *O, const TensorMap *O_map)
         pass(tile);
         if (tile.blocks == 0)
             return;
-        for (int block = 0; block < tile.blocks; block++) {
-            const unsigned at = tile.ring + block;
-            await_keys(at);
+        Spot spot(tile.ring);
+#pragma unroll 1
+        for (int block = 0; block < tile.blocks; block++, spot = spot.after()) {
+            await_keys(spot);
             products_begin();
-            multiply_keys(s, queries(), keys(at));
+            multiply_keys(s, queries(), keys(spot));
             products_commit();
             products_wait<0>();
             pin(s);
-            scores_done(tile, block);
+            scores_done(tile, block, spot);
             hide(s, problem, tile.row, block * BLOCK_N);
             rows.exponentiate(s, block == 0);
             if (ROW_SUMS == 1)
@@ -35,14 +36,14 @@ __device__ void Consumer::run(unsigned short *O, const TensorMap *O_map)
             if (block > 0)
                 rows.rescale(o);
             pack_all(p, s);
-            await_values(at);
+            await_values(spot);
             products_begin();
-            multiply_values(o, p, values(at), places.ones, block > 0);
+            multiply_values(o, p, values(spot), places.ones, block > 0);
             products_commit();
             products_wait<0>();
             pin(o);
             if (block >= tile.kept)
-                release_values(at);
+                release_values(spot);
         }
         store(o, rows.sum, O, O_map, problem, places, warpgroup, tile.head, tile.row);
     }

@@ -17,20 +17,21 @@ struct Consumer::State {
     unsigned p[BLOCK_N / 4];
     Rows rows;
     Tile tile; // Whose scores are next to be looked at,
-    int block; // and of which block.
+    int block; // and of which block,
+    Spot spot; // which is there in the ring.
     // Of the block before that, whose product with the values may be under way.
-    unsigned at;
+    Spot before;
     bool releases;
     int head, row; // Its tile, or a row below 0 if there was none.
 };
 
 // The exponentials of a block, with the products that are under way done by their end, and then its own with the values.
-__device__ __forceinline__ void Consumer::weigh(State &state, float (&s)[BLOCK_N / 2])
+template <bool STEADY> __device__ __forceinline__ void Consumer::weigh(State &state, float (&s)[BLOCK_N / 2])
 {
     const Tile &tile = state.tile;
-    const unsigned at = tile.ring + state.block;
-    const bool fresh = state.block == 0;
-    hide(s, problem, tile.row, state.block * BLOCK_N);
+    const bool fresh = !STEADY && state.block == 0;
+    if (!STEADY)
+        hide(s, problem, tile.row, state.block * BLOCK_N);
     const float sums[2] = {state.rows.sum[0], state.rows.sum[1]};
     state.rows.exponentiate(s, fresh);
     stay_before(s, problem);
@@ -38,7 +39,7 @@ __device__ __forceinline__ void Consumer::weigh(State &state, float (&s)[BLOCK_N
     pin(state.o);
     pin(s);
     if (state.releases)
-        release_values(state.at);
+        release_values(state.before);
     if (!fresh)
         state.rows.rescale(state.o);
     else if (state.row >= 0)
@@ -46,46 +47,51 @@ __device__ __forceinline__ void Consumer::weigh(State &state, float (&s)[BLOCK_N
     if (ROW_SUMS == 1)
         state.rows.add(s, fresh);
     pack_all(state.p, s);
-    await_values(at);
+    await_values(state.spot);
     products_begin();
-    multiply_values(state.o, state.p, values(at), places.ones, !fresh);
+    multiply_values(state.o, state.p, values(state.spot), places.ones, !fresh);
     products_commit();
-    state.at = at;
+    state.before = state.spot;
     state.releases = state.block >= tile.kept;
     state.head = tile.head;
     state.row = tile.row;
 }
 
 // Sends off the scores of the next block into `next_s`, then sees to those in `s`. False if there is no next block.
+// STEADY: this block and the next are of the same tile, neither its first, and no key is hidden.
+template <bool STEADY>
 __device__ __forceinline__ bool Consumer::step(State &state, float (&s)[BLOCK_N / 2], float (&next_s)[BLOCK_N / 2])
 {
     Tile next = state.tile;
     int next_block = state.block + 1;
-    if (next_block == next.blocks) {
+    Spot next_spot = state.spot.after();
+    if (!STEADY && next_block == next.blocks) {
         next = receive();
         next_block = 0;
+        next_spot = Spot(next.ring);
         if (next.blocks == 0)
             return false;
     }
-    const unsigned next_at = next.ring + next_block;
-    await_keys(next_at);
+    await_keys(next_spot);
     products_begin();
-    multiply_keys(next_s, queries(), keys(next_at));
+    multiply_keys(next_s, queries(), keys(next_spot));
     products_commit();
-    weigh(state, s);
+    weigh<STEADY>(state, s);
     pin(next_s);
-    scores_done(next, next_block);
-    state.tile = next;
+    scores_done(next, next_block, next_spot);
+    if (!STEADY)
+        state.tile = next;
     state.block = next_block;
+    state.spot = next_spot;
     return true;
 }
 
 __device__ __forceinline__ void Consumer::finish(State &state, float (&s)[BLOCK_N / 2])
 {
-    weigh(state, s);
+    weigh<false>(state, s);
     products_wait<0>();
     pin(state.o);
-    release_values(state.at);
+    release_values(state.before);
     store(state.o, state.rows.sum, state.O, state.O_map, problem, places, warpgroup, state.head, state.row);
 }
 
@@ -93,33 +99,32 @@ __device__ __forceinline__ void Consumer::finish(State &state, float (&s)[BLOCK_
 // the one before with its values to work on. Two blocks' scores take many registers.
 __device__ void Consumer::run(unsigned short *O, const TensorMap *O_map)
 {
-    float s[BLOCK_N / 2], t[BLOCK_N / 2];
-    State state;
-    state.O = O;
-    state.O_map = O_map;
-    state.releases = false;
-    state.row = -1;
-    state.rows.sum[0] = state.rows.sum[1] = 0.0f;
-#pragma unroll
-    for (int i = 0; i < OUTPUTS; i++)
-        state.o[i] = 0.0f;
-    state.tile = receive();
-    state.block = 0;
-    if (state.tile.blocks == 0)
+    const Tile first = receive();
+    if (first.blocks == 0)
         return;
-    await_keys(state.tile.ring);
+    float s[BLOCK_N / 2], t[BLOCK_N / 2];
+    const Spot spot(first.ring);
+    State state = {O, O_map, {}, {}, {}, first, 0, spot, spot, false, 0, -1};
+    await_keys(spot);
     products_begin();
-    multiply_keys(s, queries(), keys(state.tile.ring));
+    multiply_keys(s, queries(), keys(spot));
     products_commit();
     products_wait<0>();
     pin(s);
-    scores_done(state.tile, 0);
+    scores_done(first, 0, spot);
     for (;;) {
-        if (!step(state, s, t)) {
+        const int unhidden = unhidden_blocks(problem, state.tile.row);
+        // With the turns that a tile begins and ends with in the same loop it is slower.
+#pragma unroll 1
+        while (state.block > 0 && state.block + 2 < state.tile.blocks && state.block + 1 < unhidden) {
+            step<true>(state, s, t);
+            step<true>(state, t, s);
+        }
+        if (!step<false>(state, s, t)) {
             finish(state, s);
             return;
         }
-        if (!step(state, t, s)) {
+        if (!step<false>(state, t, s)) {
             finish(state, t);
             return;
         }

@@ -1,8 +1,9 @@
 // Who computes what. A tile is 64 queries of one head, the work of one warpgroup. A unit is UNIT_TILES neighbouring tiles
 // of a head, which one block computes from one pass of that head's keys and values through shared memory.
 //
-// Tiles of a unit are dealt to the warpgroups in turn, the longest (under a causal mask: the last) first, and the deal
-// goes on from unit to unit. So no warpgroup's later tile of a unit needs more blocks of keys than an earlier one.
+// Tiles of a unit are dealt to the warpgroups in turn, the longest (under a causal mask: the last) first, so no warpgroup's
+// later tile of a unit needs more blocks of keys than an earlier one. The deal goes on from unit to unit; under a causal
+// mask back and forth, or the same warpgroup would get the longest tile every time.
 
 #pragma once
 
@@ -148,7 +149,7 @@ struct __align__(16) Tile {
 struct Walk {
     Unit unit;
     int round;
-    int dealt;     // Tiles of earlier units, modulo CONSUMERS.
+    int dealt;     // Tiles of earlier units, modulo CONSUMERS; under a causal mask: rounds, modulo 2.
     int index;     // In the unit.
     unsigned ring; // Where the unit begins.
     unsigned seen; // Up to where in the ring the tiles so far have gone.
@@ -160,13 +161,28 @@ struct Walk {
         dealt = 0;
         ring = 0;
         seen = 0;
-        index = warpgroup;
+        index = column(warpgroup);
         settle(plan, warpgroup);
+    }
+
+    // This warpgroup's place in the first round of a unit's deal.
+    __device__ int column(int warpgroup) const
+    {
+        if (CAUSAL)
+            return dealt ? CONSUMERS - 1 - warpgroup : warpgroup;
+        return (warpgroup + CONSUMERS - dealt) % CONSUMERS;
+    }
+
+    // The index that the same warpgroup has in the next round.
+    static __device__ int next_round(int index)
+    {
+        const int column = index % CONSUMERS;
+        return index - column + CONSUMERS + (CAUSAL ? CONSUMERS - 1 - column : column);
     }
 
     __device__ void advance(const Plan &plan, int warpgroup)
     {
-        index += CONSUMERS;
+        index = next_round(index);
         settle(plan, warpgroup);
     }
 
@@ -174,11 +190,11 @@ struct Walk {
     __device__ void settle(const Plan &plan, int warpgroup)
     {
         while (unit.tiles > 0 && index >= padded(unit.tiles)) {
-            dealt = (dealt + padded(unit.tiles)) % CONSUMERS;
+            dealt = CAUSAL ? (dealt + ceil_div(unit.tiles, CONSUMERS)) % 2 : (dealt + padded(unit.tiles)) % CONSUMERS;
             ring += unit.blocks;
             round++;
             unit = plan.unit(round);
-            index = (warpgroup + CONSUMERS - dealt) % CONSUMERS;
+            index = column(warpgroup);
         }
     }
 
@@ -188,11 +204,12 @@ struct Walk {
         Tile result = {};
         result.ring = ring;
         if (unit.tiles > 0) {
-            const int longest = DENSE ? index / CONSUMERS * CONSUMERS : index; // In this round of the deal.
+            const int longest = DENSE ? index / CONSUMERS * CONSUMERS : index; // In this round of the deal,
+            const int then = DENSE ? longest + CONSUMERS : next_round(index);  // and in the next.
             result.head = unit.head;
             result.row = (index < unit.tiles ? unit.tile(index) : plan.tiles) * TILE_ROWS;
             result.blocks = plan.blocks_of(unit.tile(longest));
-            result.kept = longest + CONSUMERS < unit.tiles ? plan.blocks_of(unit.tile(longest + CONSUMERS)) : 0;
+            result.kept = then < unit.tiles ? plan.blocks_of(unit.tile(then)) : 0;
         }
         if (index < CONSUMERS) { // The first in its unit, or the end.
             result.skipped = ring - seen;

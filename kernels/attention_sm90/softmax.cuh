@@ -122,6 +122,12 @@ static __device__ void hide(float (&s)[BLOCK_N / 2], const Problem &problem, int
     }
 }
 
+// Blocks of which all queries from this row on see all keys.
+static __device__ int unhidden_blocks(const Problem &problem, int row)
+{
+    return (CAUSAL ? min(problem.keys, row + 1) : problem.keys) / BLOCK_N;
+}
+
 static __device__ void pack_all(unsigned (&p)[BLOCK_N / 4], const float (&s)[BLOCK_N / 2])
 {
 #pragma unroll

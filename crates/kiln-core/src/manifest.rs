@@ -409,6 +409,21 @@ impl Manifest {
             .expect("decoding admits only manifests with a target")
     }
 
+    /// Makes another shape the target; the one that was waits as `sweep`. False if there is none of that name.
+    pub fn aim_at(&mut self, shape: &str) -> bool {
+        if !self.shapes.iter().any(|s| s.name == shape) {
+            return false;
+        }
+        for s in &mut self.shapes {
+            if s.name == shape {
+                s.purpose = ShapePurpose::Target;
+            } else if s.purpose == ShapePurpose::Target {
+                s.purpose = ShapePurpose::Sweep;
+            }
+        }
+        true
+    }
+
     /// What a gate does: as written, else by default.
     pub fn gate_policy(&self, name: &str) -> GatePolicy {
         let written = self.gates.iter().find(|(gate, _)| gate == name);

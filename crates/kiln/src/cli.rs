@@ -89,6 +89,9 @@ pub struct DoctorArgs {
 pub struct TuneArgs {
     /// A manifest or a folder with a kiln.toml [default: the current folder's, else the built-in kernel]
     pub path: Option<PathBuf>,
+    /// Tune for this shape of the manifest [default: its target]
+    #[arg(long, value_name = "NAME")]
+    pub shape: Option<String>,
     /// Most configs to try
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: Option<u64>,
@@ -136,6 +139,9 @@ pub struct TuneArgs {
 pub struct CheckArgs {
     /// A manifest or a folder with a kiln.toml
     pub path: Option<PathBuf>,
+    /// Look at the space of this shape of the manifest [default: its target]
+    #[arg(long, value_name = "NAME")]
+    pub shape: Option<String>,
     /// Show one example of each rejection
     #[arg(long)]
     pub explain: bool,

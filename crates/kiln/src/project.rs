@@ -23,6 +23,30 @@ pub struct ManifestFile {
     pub root: PathBuf,
 }
 
+impl ManifestFile {
+    /// Tunes another shape than the manifest says.
+    pub fn aim_at(&mut self, shape: Option<&str>) -> Result<(), Failure> {
+        let Some(shape) = shape else {
+            return Ok(());
+        };
+        if self.manifest.aim_at(shape) {
+            return Ok(());
+        }
+        let names: Vec<String> = self
+            .manifest
+            .shapes
+            .iter()
+            .map(|s| format!("`{}`", s.name))
+            .collect();
+        Err(Failure::usage(format!(
+            "`{}` has no shape `{}`",
+            self.name(),
+            kiln_core::diagnostic::printable(shape)
+        ))
+        .hint(format!("its shapes: {}", names.join(", "))))
+    }
+}
+
 /// The kernels that come with the binary, so that `kiln tune` works anywhere.
 const EMBEDDED: &[(&str, &str)] = &[
     (
@@ -133,11 +157,13 @@ pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
 pub fn from_recording(recorded: &RecordedFile) -> Result<ManifestFile, Failure> {
     let path = Path::new(&recorded.path);
     let text = recorded.recording.manifest.clone();
-    let manifest = Manifest::parse(&text).map_err(|problems| {
+    let mut manifest = Manifest::parse(&text).map_err(|problems| {
         let place = format!("{}, manifest", recorded.path);
         let rendered: Vec<String> = problems.iter().map(|p| p.render(&place, &text)).collect();
         Failure::usage(rendered.join("\n\n"))
     })?;
+    // The study may have been of another shape than its manifest says.
+    manifest.aim_at(&recorded.recording.shape);
     let cannot = |e| Failure::usage(format!("cannot resolve `{}`: {e}", recorded.path));
     let here = Path::new(".").canonicalize().map_err(cannot)?;
     Ok(ManifestFile {

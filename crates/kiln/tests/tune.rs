@@ -194,6 +194,45 @@ fn scratch_inout_half_and_integer_arguments_work() {
     assert_eq!(document["rejected"]["gate:memory"], 1, "{document:#}");
 }
 
+#[test]
+fn another_shape_can_be_the_target() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = Project::new();
+    project.write(
+        "kernel.c",
+        "void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i += STEP) \
+         for (int k = i; k < i + STEP && k < n; k++) y[k] = 2 * x[k]; }\n",
+    );
+    project.write(
+        "reference.c",
+        "void twice(const double *x, double *y, int n) { for (int i = 0; i < n; i++) y[i] = 2 * x[i]; }\n",
+    );
+    project.write(
+        "kiln.toml",
+        "[kernel]\nname = \"twice\"\nsource = \"kernel.c\"\nentry = \"twice\"\n\
+         [tunables]\nSTEP = [1, 8]\n\
+         [shapes.target]\nN = 5000\n[shapes.other]\nuse = \"sweep\"\nN = 777\n\
+         [arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
+         y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\n\
+         n = { dtype = \"i32\", value = \"N\" }\n\
+         [reference]\nc = \"reference.c:twice\"\n[baseline]\nconfig = { STEP = 1 }\n\
+         [confirm]\nsamples = 10\nrounds = 2\n",
+    );
+    let document = project.json(&["tune", "--json", "--shape", "other"], &[0, 1, 4]);
+    assert_eq!(document["shape"]["name"], "other", "{document:#}");
+    // Another study, not the same one again.
+    let document = project.json(&["tune", "--json"], &[0, 1, 4]);
+    assert_eq!(document["shape"]["name"], "target", "{document:#}");
+    let output = project.run(&["tune", "--shape", "othr"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("its shapes: `target`, `other`"));
+    // A recording of it is of that shape, whatever its manifest says.
+    let output = project.run(&["studies", "record", "1", "--to", "one.kiln.json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = project.json(&["tune", "--replay", "one.kiln.json", "--json"], &[0, 1, 4]);
+    assert_eq!(document["shape"]["name"], "other", "{document:#}");
+}
+
 /// Threads that idle while their own kernel runs and burn every core otherwise would make any
 /// baseline look slow; each side is frozen while the other is timed.
 #[test]

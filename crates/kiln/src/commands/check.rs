@@ -20,7 +20,8 @@ use crate::{gates, printer};
 use compiled::Compilation;
 
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
-    let file = project::read(&project::locate(args.path.as_deref())?)?;
+    let mut file = project::read(&project::locate(args.path.as_deref())?)?;
+    file.aim_at(args.shape.as_deref())?;
     let is_cuda = file.manifest.kernel.language == Language::Cuda;
     let device = device(&file, &args.arch)?;
     if is_cuda && !args.compile {

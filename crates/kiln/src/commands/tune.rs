@@ -38,7 +38,8 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
 
 fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     let path = project::locate(args.path.as_deref())?;
-    let file = project::read(&path)?;
+    let mut file = project::read(&path)?;
+    file.aim_at(args.shape.as_deref())?;
     let kind = match file.manifest.kernel.language {
         Language::C => WorkerKind::Cpu,
         Language::Cuda => WorkerKind::Cuda { support: None },
@@ -62,10 +63,11 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
 /// Neither a device nor a compiler is asked for anything, so the machine stays free for others.
 fn replay(args: &TuneArgs, recording: &Path) -> Result<Exit, Failure> {
     let recorded = recording::read(recording)?;
-    let file = match &args.path {
+    let mut file = match &args.path {
         Some(path) => project::read(&project::locate(Some(path))?)?,
         None => project::from_recording(&recorded)?,
     };
+    file.aim_at(args.shape.as_deref())?;
     let task = Task::for_replay(file, &recorded)?;
     let mut options = options(args, &task);
     options.recorded = Some(Recorded {

@@ -121,7 +121,11 @@ fn identity(task: &Task, options: &Options) -> Identity {
         .count()
         .map_or_else(|| "?".into(), |n| n.to_string());
     Identity {
-        manifest: hash(&task.file.text),
+        manifest: hash(&format!(
+            "{}\nshape {}",
+            task.file.text,
+            task.manifest().target().name
+        )),
         sources: task.sources_hash()[..16].to_string(),
         space: hash(&format!("{tunables} {count}")),
         device: format!("{} x{}", task.device.name, task.device.cores),
