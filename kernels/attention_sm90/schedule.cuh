@@ -42,7 +42,7 @@ struct Plan {
     int per_head;   // Units.
     int whole;      // With SINGLES_LAST: units of UNIT_TILES tiles; all later ones have one tile.
     int count;      // Units of the problem.
-    int together;   // Heads whose units are dealt out together: as many as keep their keys and values in half an L2 cache.
+    int together;   // Heads whose units are dealt out together: as many as keep their keys and values in the L2 cache.
 
     __device__ explicit Plan(const Problem &problem)
     {
@@ -61,8 +61,9 @@ struct Plan {
                 whole -= over;
             count = whole + (heads * per_head - whole) * EACH + odd;
         }
-        const unsigned fitting = ((24u << 20) / (HEAD_DIM * 4) * problem.group) / static_cast<unsigned>(problem.keys);
-        together = min(static_cast<unsigned>(heads), max(1u, fitting));
+        const int fitting = (40 << 20) / (HEAD_DIM * 4) * problem.group / problem.keys;
+        // In even parts: a small last one, long units first, would come when all others have only short ones left.
+        together = ceil_div(heads, ceil_div(heads, max(1, fitting)));
     }
 
     // Blocks of keys that a tile needs.

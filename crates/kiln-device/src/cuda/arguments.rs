@@ -188,9 +188,9 @@ impl Prepared {
                     let seed = input::mix(&[seed, index as u64]);
                     support.fill(memory.start, memory.bytes, seed)?;
                 }
-                // SAFETY: a live buffer of this size.
                 Role::Zeroed => {
-                    check(unsafe { sys::cuMemsetD8Async(memory.start, 0, memory.bytes, stream) })?
+                    // SAFETY: a live buffer of this size.
+                    check(unsafe { sys::cuMemsetD8Async(memory.start, 0, memory.bytes, stream) })?;
                 }
                 Role::Input | Role::InOut => {}
             }
