@@ -140,12 +140,14 @@ impl<'t> Place<'t> {
     }
 }
 
-/// Text from a file or a compiler made safe for a terminal: control characters cannot move the cursor.
+/// Text from a file or a compiler made safe for a terminal: control characters cannot move the cursor,
+/// and those that turn the direction of writing cannot make a name look like another.
 pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\t' => ' ',
             c if c.is_control() => '\u{fffd}',
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
             c => c,
         })
         .collect()

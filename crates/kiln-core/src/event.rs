@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Caches, DeviceInfo};
+use crate::sandbox::Sandbox;
 use crate::trial::{Assignment, Outcome, Trial};
 use crate::verdict::Comparison;
 
@@ -13,6 +14,9 @@ pub enum Event {
     /// A later process took the study up again.
     Resumed {
         kiln_version: String,
+        /// What candidates are kept from in the later process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<Sandbox>,
     },
     BaselineMeasured {
         label: String,
@@ -67,6 +71,10 @@ pub struct StudyHeader {
     /// What one launch must do at least, where the manifest says.
     pub flops: Option<f64>,
     pub bytes: Option<f64>,
+    /// What candidates are kept from. `None` where nothing runs, and in studies of older kilns,
+    /// which had no sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Sandbox>,
     pub device: DeviceInfo,
     pub space: SpaceFacts,
     pub created_unix_ms: u64,

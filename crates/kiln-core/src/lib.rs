@@ -13,6 +13,7 @@ pub mod numerics;
 pub mod occupancy;
 pub mod protocol;
 pub mod recording;
+pub mod sandbox;
 pub mod search;
 pub mod space;
 pub mod stats;

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::manifest::{Fill, Role, Swizzle};
+use crate::sandbox::Sandbox;
 use crate::trial::CompileFailure;
 use crate::value::Value;
 
 /// Changes whenever a message changes; a worker of another version is refused.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Frames beyond this are a protocol error, not an allocation.
 pub const MAX_HEADER_BYTES: u32 = 64 << 20;
@@ -101,6 +102,9 @@ pub enum Response {
     Hello {
         protocol: u32,
         device: DeviceInfo,
+        /// `None` from those that run the user's own code, which is not kept from anything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<Sandbox>,
     },
     Compiled(Compiled),
     NotCompiled(CompileFailure),
@@ -126,6 +130,11 @@ pub enum Response {
     Refused(Refusal),
     /// Written by the signal handler just before the process dies.
     Fault(MemoryFault),
+    /// Likewise, for a system call that candidates may not make.
+    Forbidden {
+        /// Its number on this machine.
+        call: i64,
+    },
 }
 
 impl Response {
@@ -144,6 +153,7 @@ impl Response {
             Response::Sampled { .. } => "sampled",
             Response::Refused(_) => "refused",
             Response::Fault(_) => "fault",
+            Response::Forbidden { .. } => "forbidden",
         }
     }
 }

@@ -67,7 +67,14 @@ impl Study {
         match event {
             // A second header cannot be written; the first one counts.
             Event::StudyStarted(_) => {}
-            Event::Resumed { .. } => self.resumed += 1,
+            Event::Resumed { sandbox, .. } => {
+                self.resumed += 1;
+                // A study is as safe as its weakest part.
+                self.header.sandbox = match (self.header.sandbox.take(), sandbox) {
+                    (Some(first), Some(later)) => Some(first.weaker(later)),
+                    (first, _) => first,
+                };
+            }
             Event::BaselineMeasured { label, outcome } => {
                 self.baseline = Some(Baseline { label, outcome });
             }

@@ -106,6 +106,11 @@ pub enum CrashCause {
     OutputFlood {
         bytes: u64,
     },
+    /// It made a system call that the sandbox refuses.
+    Forbidden {
+        /// Its name; empty where signals were blocked and nothing could tell.
+        call: String,
+    },
     /// The worker's answers stopped making sense: the candidate damaged it or its pipe.
     Garbled {
         message: String,
@@ -232,6 +237,7 @@ impl Outcome {
                 CrashCause::Signal { .. } | CrashCause::Exited { .. } => "crashed",
                 CrashCause::NotLoadable { .. } => "not_loadable",
                 CrashCause::OutputFlood { .. } => "output_flood",
+                CrashCause::Forbidden { .. } => "forbidden",
                 CrashCause::Garbled { .. } => "garbled",
                 CrashCause::LeftProcesses { .. } => "left_processes",
                 CrashCause::OutOfMemory { .. } => "out_of_memory",
@@ -344,6 +350,18 @@ impl fmt::Display for Outcome {
                     CrashCause::NotLoadable { message } => write!(f, "cannot be loaded: {message}"),
                     CrashCause::OutputFlood { bytes } => {
                         write!(f, "printed more than {bytes} bytes during {place}; killed")
+                    }
+                    CrashCause::Forbidden { call } if call.is_empty() => {
+                        write!(
+                            f,
+                            "made a system call during {place} that the sandbox forbids"
+                        )
+                    }
+                    CrashCause::Forbidden { call } => {
+                        write!(
+                            f,
+                            "called `{call}` during {place}, which the sandbox forbids"
+                        )
                     }
                     CrashCause::Garbled { message } => {
                         write!(f, "damaged its worker process during {place}: {message}")

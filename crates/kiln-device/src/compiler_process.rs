@@ -45,6 +45,8 @@ fn run_once(
 ) -> Result<String, CompileFailure> {
     command
         .env("LC_ALL", "C")
+        // kiln caches itself, and in the sandbox there is no other cache to write to.
+        .env("CCACHE_DISABLE", "1")
         .stdin(match stdin {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),

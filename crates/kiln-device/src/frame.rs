@@ -66,6 +66,61 @@ fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
+/// A short frame built without allocating, for signal handlers: 12 bytes of prefix, then the header.
+pub(crate) struct Text {
+    bytes: [u8; 160],
+    length: usize,
+}
+
+impl Text {
+    pub(crate) fn new() -> Text {
+        Text {
+            bytes: [0; 160],
+            length: 12,
+        }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            if let Some(place) = self.bytes.get_mut(self.length) {
+                *place = *byte;
+                self.length += 1;
+            }
+        }
+    }
+
+    pub(crate) fn push_integer(&mut self, value: i64) {
+        if value < 0 {
+            self.push(b"-");
+        }
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        let mut rest = value.unsigned_abs();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(&digits[at..]);
+    }
+
+    pub(crate) fn frame(&mut self) -> &[u8] {
+        let header = (self.length - 12) as u32;
+        self.bytes[..4].copy_from_slice(&header.to_le_bytes());
+        &self.bytes[..self.length]
+    }
+
+    /// For signal handlers: write(2) is async-signal-safe.
+    pub(crate) fn send(&mut self, descriptor: i32) {
+        let frame = self.frame();
+        // SAFETY: writes initialised bytes of a local array to a descriptor.
+        unsafe { libc::write(descriptor, frame.as_ptr().cast(), frame.len()) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

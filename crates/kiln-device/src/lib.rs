@@ -17,4 +17,5 @@ pub mod nvcc;
 pub mod nvrtc;
 mod ptxas;
 pub mod python;
+pub mod sandbox;
 pub mod worker;

@@ -5,6 +5,7 @@ use std::io::{self, BufReader, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use kiln_core::protocol::{DeviceInfo, PROTOCOL_VERSION, Refusal, Request, Response, Tool};
+use kiln_core::sandbox::Sandbox;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -15,10 +16,12 @@ use crate::cuda::CudaBackend;
 use crate::frame::{read_frame, write_frame};
 use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
+use crate::sandbox::{self, Inmate, Jail};
 
 /// A worker that runs candidates on the first GPU.
-pub fn cuda_main(support: Option<&str>) -> io::Result<()> {
+pub fn cuda_main(support: Option<&str>, jail: Option<&Jail>) -> io::Result<()> {
     let mut pipes = take_over()?;
+    watch_supervisor(&pipes)?;
     let secret = unpredictable();
     let mut backend = match CudaBackend::new(support, secret) {
         Ok(backend) => backend,
@@ -26,7 +29,9 @@ pub fn cuda_main(support: Option<&str>) -> io::Result<()> {
             return write_frame(&mut pipes.output, &Response::Refused(refusal), &[]);
         }
     };
-    greet(&mut pipes, backend.device())?;
+    // The driver needs devices, files and helper programs until there is a context; later hardly any.
+    let sandbox = enter(jail, Inmate::Driver);
+    greet(&mut pipes, backend.device(), sandbox)?;
     let process = std::process::id();
     while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
         let answer = match request {
@@ -35,7 +40,7 @@ pub fn cuda_main(support: Option<&str>) -> io::Result<()> {
                 shared_bytes,
             } => backend
                 .occupancy(threads, shared_bytes)
-                .map(|blocks| Answer::Plain(Response::Occupancy { blocks })),
+                .map(|blocks| Answer::plain(Response::Occupancy { blocks })),
             other => serve(&mut backend, other, process),
         };
         reply(&mut pipes.output, answer)?;
@@ -56,12 +61,16 @@ fn unpredictable() -> u64 {
 }
 
 /// A worker that runs candidates on the CPU. Returns when the supervisor closes the pipe.
-pub fn cpu_main() -> io::Result<()> {
+pub fn cpu_main(jail: Option<&Jail>) -> io::Result<()> {
     let mut pipes = take_over()?;
     cpu::install_fault_handler(pipes.output.as_raw_fd())?;
+    sandbox::install_handler(pipes.output.as_raw_fd())?;
     let mut backend = CpuBackend::new();
     let process = std::process::id();
-    greet(&mut pipes, backend.device())?;
+    let device = backend.device();
+    let sandbox = enter(jail, Inmate::Candidate);
+    watch_supervisor(&pipes)?;
+    greet(&mut pipes, device, sandbox)?;
     let ended = loop {
         match read_frame::<Request>(&mut pipes.input) {
             Ok(None) => break Ok(()),
@@ -81,12 +90,15 @@ pub fn cpu_main() -> io::Result<()> {
 }
 
 /// A worker that compiles.
-pub fn compile_main() -> io::Result<()> {
+pub fn compile_main(jail: Option<&Jail>) -> io::Result<()> {
     let mut pipes = take_over()?;
+    let device = CpuBackend::new().device();
+    let sandbox = enter(jail, Inmate::CompilerCommand);
+    watch_supervisor(&pipes)?;
     // Whoever checks and times candidates comes first; compilers take what is left.
     // SAFETY: changes this process's priority, nothing else.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
-    greet(&mut pipes, CpuBackend::new().device())?;
+    greet(&mut pipes, device, sandbox)?;
     let mut nvrtc = Nvrtc::default();
     while let Some((request, _)) = read_frame::<Request>(&mut pipes.input)? {
         let response = match request {
@@ -119,22 +131,37 @@ struct Pipes {
     output: File,
 }
 
-fn greet(pipes: &mut Pipes, device: DeviceInfo) -> io::Result<()> {
+/// Without a jail there are no walls, and the supervisor is told so.
+fn enter(jail: Option<&Jail>, inmate: Inmate) -> Sandbox {
+    match jail {
+        Some(jail) => sandbox::enter(jail),
+        None => Sandbox::none(inmate.guards(), "switched off (--no-sandbox)"),
+    }
+}
+
+fn greet(pipes: &mut Pipes, device: DeviceInfo, sandbox: Sandbox) -> io::Result<()> {
     let hello = Response::Hello {
         protocol: PROTOCOL_VERSION,
         device,
+        sandbox: Some(sandbox),
     };
     write_frame(&mut pipes.output, &hello, &[])
 }
 
 enum Answer<'b> {
-    Plain(Response),
+    Plain(Box<Response>),
     Outputs(&'b [u8]),
+}
+
+impl Answer<'_> {
+    fn plain(response: Response) -> Answer<'static> {
+        Answer::Plain(Box::new(response))
+    }
 }
 
 fn reply(output: &mut impl Write, answer: Result<Answer<'_>, Refusal>) -> io::Result<()> {
     match answer {
-        Ok(Answer::Plain(response)) => write_frame(output, &response, &[]),
+        Ok(Answer::Plain(response)) => write_frame(output, &*response, &[]),
         Ok(Answer::Outputs(bytes)) => write_frame(output, &Response::Outputs, bytes),
         Err(refusal) => write_frame(output, &Response::Refused(refusal), &[]),
     }
@@ -145,7 +172,7 @@ fn serve(
     request: Request,
     process: u32,
 ) -> Result<Answer<'_>, Refusal> {
-    let done = Ok(Answer::Plain(Response::Done));
+    let done = Ok(Answer::plain(Response::Done));
     match request {
         Request::Load { image, symbol } => {
             backend.load(&image, &symbol)?;
@@ -154,7 +181,7 @@ fn serve(
         }
         Request::Unload => {
             let device_nanos = backend.unload()?;
-            Ok(Answer::Plain(Response::Unloaded { device_nanos }))
+            Ok(Answer::plain(Response::Unloaded { device_nanos }))
         }
         Request::Prepare(problem) => {
             backend.prepare(&problem)?;
@@ -170,20 +197,20 @@ fn serve(
             backend.poison(poison)?;
             let samples = backend.sample(&plan)?;
             still_alone(process)?;
-            Ok(Answer::Plain(Response::Sampled {
+            Ok(Answer::plain(Response::Sampled {
                 nanos: samples.nanos,
                 conditions: samples.conditions,
             }))
         }
         Request::Inspect { same_will_do } => {
             if same_will_do && backend.same_as_sent()? {
-                return Ok(Answer::Plain(Response::Same));
+                return Ok(Answer::plain(Response::Same));
             }
             backend.inspect().map(Answer::Outputs)
         }
         other @ (Request::Compile(_)
         | Request::DescribeNvrtc { .. }
-        | Request::Occupancy { .. }) => Ok(Answer::Plain(unexpected(&other))),
+        | Request::Occupancy { .. }) => Ok(Answer::plain(unexpected(&other))),
     }
 }
 
@@ -244,16 +271,22 @@ fn take_over() -> io::Result<Pipes> {
     // For the moments a worker is stopped and its watchdog with it.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0)?;
-    let watched = input.as_raw_fd();
+    Ok(Pipes {
+        input: BufReader::new(File::from(input)),
+        output: File::from(output),
+    })
+}
+
+/// Starts the watchdog. Behind the walls where possible: a thread outside them, in the candidate's
+/// own process, would be a door.
+fn watch_supervisor(pipes: &Pipes) -> io::Result<()> {
+    let watched = pipes.input.get_ref().as_raw_fd();
     let family = std::process::id() as i32;
     std::thread::Builder::new()
         .name("watchdog".into())
         .stack_size(64 << 10)
         .spawn(move || die_with_supervisor(watched, family))?;
-    Ok(Pipes {
-        input: BufReader::new(File::from(input)),
-        output: File::from(output),
-    })
+    Ok(())
 }
 
 /// Waits for the supervisor's end of the request pipe to close, which the kernel does however the

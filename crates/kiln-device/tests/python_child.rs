@@ -51,7 +51,10 @@ impl Python {
         let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let hello = read_frame::<Response>(&mut stdout).unwrap().unwrap().0;
-        let Response::Hello { protocol, device } = hello else {
+        let Response::Hello {
+            protocol, device, ..
+        } = hello
+        else {
             panic!("{hello:?}");
         };
         assert_eq!(protocol, PROTOCOL_VERSION);

@@ -109,6 +109,11 @@ impl Cache {
         })
     }
 
+    /// Where compilers write.
+    pub fn staging_folder(&self) -> PathBuf {
+        self.root.join("new")
+    }
+
     /// A fresh path for the compiler to write to, on the same file system as the cache.
     pub fn staging_path(&self) -> PathBuf {
         let unique = blake3::hash(&rand_bytes()).to_hex();

@@ -66,6 +66,9 @@ pub enum Verb {
         kind: WorkerArg,
         /// kiln's helper kernels for the GPU.
         support: Option<String>,
+        /// What it may reach, as JSON; without it there are no walls.
+        #[arg(long)]
+        jail: Option<String>,
     },
 }
 
@@ -124,6 +127,9 @@ pub struct TuneArgs {
     /// Fail instead of waiting when another kiln is measuring on this machine
     #[arg(long)]
     pub no_wait: bool,
+    /// Run kernels and compilers with all your rights, e.g. under a debugger; the verdict says so
+    #[arg(long)]
+    pub no_sandbox: bool,
     /// Print one JSON document at the end
     #[arg(long, conflicts_with = "events")]
     pub json: bool,

@@ -9,6 +9,7 @@ pub mod crew;
 pub mod earlier;
 pub mod evaluate;
 pub mod interrupt;
+pub mod jail;
 pub mod opening;
 pub mod oracle;
 pub mod pair;

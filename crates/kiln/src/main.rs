@@ -25,6 +25,7 @@ use clap::Parser;
 
 use cli::{Cli, Verb, WorkerArg};
 use exit::{Exit, Failure};
+use kiln_device::sandbox::Jail;
 
 fn main() {
     let cli = Cli::parse();
@@ -40,7 +41,11 @@ fn main() {
         Verb::Toolchain(args) => commands::toolchain::run(&args),
         Verb::Selftest(args) => commands::selftest::run(&args),
         Verb::Schema => commands::schema::run(),
-        Verb::Worker { kind, support } => worker(kind, support.as_deref()),
+        Verb::Worker {
+            kind,
+            support,
+            jail,
+        } => worker(kind, support.as_deref(), jail.as_deref()),
     };
     let exit = result.unwrap_or_else(|failure| {
         printer::talk(&failure.to_string());
@@ -49,11 +54,21 @@ fn main() {
     std::process::exit(exit as i32);
 }
 
-fn worker(kind: WorkerArg, support: Option<&str>) -> Result<Exit, Failure> {
+fn worker(kind: WorkerArg, support: Option<&str>, jail: Option<&str>) -> Result<Exit, Failure> {
+    let jail = jail
+        .map(serde_json::from_str::<Jail>)
+        .transpose()
+        .map_err(|e| {
+            Failure::new(
+                Exit::Bug,
+                format!("worker: a jail that cannot be read: {e}"),
+            )
+        })?;
+    let jail = jail.as_ref();
     let ended = match kind {
-        WorkerArg::Compile => kiln_device::worker::compile_main(),
-        WorkerArg::Cpu => kiln_device::worker::cpu_main(),
-        WorkerArg::Cuda => kiln_device::worker::cuda_main(support),
+        WorkerArg::Compile => kiln_device::worker::compile_main(jail),
+        WorkerArg::Cpu => kiln_device::worker::cpu_main(jail),
+        WorkerArg::Cuda => kiln_device::worker::cuda_main(support, jail),
     };
     ended
         .map(|()| Exit::Success)

@@ -8,9 +8,38 @@ use kiln_core::diagnostic::printable_lines;
 
 use crate::exit::Exit;
 
-/// Writes data to standard output.
+/// Writes text for people to standard output. Names and messages in it come from files and other
+/// programs, here as in `talk`, and a pipe may end at a terminal too.
 pub fn data(text: &str) {
-    write_or_leave(&mut io::stdout().lock(), text);
+    write_or_leave(&mut io::stdout().lock(), &printable_lines(text));
+}
+
+/// Writes one JSON document to standard output.
+pub fn document(json: &impl std::fmt::Display) {
+    write_or_leave(
+        &mut io::stdout().lock(),
+        &without_controls(&format!("{json:#}")),
+    );
+}
+
+/// JSON itself escapes the first 32 control characters; terminals obey the later ones too. They can
+/// only be inside strings, where an escape means the same.
+fn without_controls(json: &str) -> std::borrow::Cow<'_, str> {
+    if !json.contains(is_late_control) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_late_control(c) {
+            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out.into()
+}
+
+fn is_late_control(c: char) -> bool {
+    c != '\n' && c.is_control()
 }
 
 /// Writes talk to standard error. Failing to talk is no reason to stop. Much of what is said comes
@@ -26,7 +55,9 @@ pub fn talks_to_terminal() -> bool {
 /// Writes a line of a stream; false when nobody reads any more, which is no reason to stop.
 pub fn stream(line: &str) -> bool {
     let mut out = io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+    writeln!(out, "{}", without_controls(line))
+        .and_then(|()| out.flush())
+        .is_ok()
 }
 
 fn write_or_leave(out: &mut impl Write, text: &str) {
@@ -50,5 +81,25 @@ fn write_or_leave(out: &mut impl Write, text: &str) {
             talk(&format!("error: cannot write to standard output: {e}"));
             std::process::exit(Exit::Machine as i32);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_its_meaning_without_control_characters() {
+        let value = serde_json::json!({"a\u{9b}31m": "\u{1b}[2J\u{7f}\u{85}\n plain ä"});
+        let text = format!("{value:#}");
+        let shown = without_controls(&text);
+        assert!(
+            shown.chars().all(|c| c == '\n' || !c.is_control()),
+            "{shown}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
+            value
+        );
     }
 }

@@ -95,6 +95,12 @@ pub fn notes(study: &Study) -> Vec<String> {
             "replayed from `{from}`: nothing was measured here, and the verdict is drawn from recorded samples"
         ));
     }
+    if study.header.replayed_from.is_none() {
+        notes.extend(match &study.header.sandbox {
+            Some(sandbox) => sandbox.caution(),
+            None => Some("not sandboxed: the study is of a kiln that had no sandbox".into()),
+        });
+    }
     for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
         notes.push(format!(
             "trial {} passed the search but failed confirmation: {}",

@@ -14,6 +14,7 @@ Environment:
   KILN_CUDA          CUDA toolkit, a wheel's nvidia/cu13 folder, or the libnvrtc file
                      (default: searched for; `kiln toolchain` shows where)
   KILN_PYTHON        Python for references and baselines in Python (default: python3)
+  KILN_COMPILER_DIRS further folders a compiler in the sandbox may read and run programs from
   KILN_CACHE_BYTES   size limit of the compile cache (default: 2147483648)
   NO_COLOR, TERM     plain output when set / when `dumb`";
 
@@ -36,18 +37,23 @@ pub fn home() -> Result<PathBuf, Failure> {
 }
 
 /// Creates a folder only its owner can use. Images in it are executed later, so a folder that
-/// others own or may write to is refused.
+/// others own or may write to is refused, and so is a link: a cloned project may bring a `.kiln` that
+/// points anywhere. One that others may only read is the user's choice: nothing in it is secret.
 pub fn private_dir(path: &Path) -> Result<(), Failure> {
     let cannot = |e: io::Error| {
         Failure::machine(format!("cannot use the folder `{}`: {e}", path.display()))
             .hint("free some space or set KILN_HOME to a writable folder")
     };
+    refuse_link(path)?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(path)
         .map_err(cannot)?;
-    let facts = fs::metadata(path).map_err(cannot)?;
+    let facts = fs::symlink_metadata(path).map_err(cannot)?;
+    if !facts.is_dir() {
+        return Err(cannot(io::ErrorKind::NotADirectory.into()));
+    }
     if facts.uid() != nix::unistd::geteuid().as_raw() || facts.mode() & 0o022 != 0 {
         return Err(Failure::machine(format!(
             "the folder `{}` belongs to or is writable by others; kiln runs code from it",
@@ -59,6 +65,23 @@ pub fn private_dir(path: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// kiln writes only to files and folders that are what they seem to be.
+pub fn refuse_link(path: &Path) -> Result<(), Failure> {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink());
+    if !is_link {
+        return Ok(());
+    }
+    let target = fs::read_link(path).unwrap_or_default();
+    let shown = path.display();
+    Err(Failure::machine(format!(
+        "`{shown}` is a link to `{}`; kiln does not write through links",
+        target.display()
+    ))
+    .hint(format!(
+        "if the link is yours, name its target instead (KILN_HOME for the cache); else `rm '{shown}'`"
+    )))
 }
 
 /// The CUDA compiler the user wants, and no other.
@@ -80,6 +103,40 @@ pub fn library_path() -> Vec<PathBuf> {
     env::split_paths(&list)
         .filter(|path| !path.as_os_str().is_empty())
         .collect()
+}
+
+/// Folders the user lets compilers use: the variables that compilers themselves read, and kiln's.
+pub fn compiler_dirs() -> Vec<PathBuf> {
+    const VARIABLES: [&str; 8] = [
+        "KILN_COMPILER_DIRS",
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+        "LIBRARY_PATH",
+        "COMPILER_PATH",
+        "GCC_EXEC_PREFIX",
+        "LD_LIBRARY_PATH",
+    ];
+    let lists = VARIABLES.iter().filter_map(|name| non_empty(name));
+    lists
+        .flat_map(|list| env::split_paths(&list).collect::<Vec<_>>())
+        .filter(|path| path.is_absolute())
+        .collect()
+}
+
+pub fn user_home() -> Option<PathBuf> {
+    non_empty("HOME").map(PathBuf::from)
+}
+
+static NO_SANDBOX: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// From here on workers are started without walls.
+pub fn leave_sandbox() {
+    NO_SANDBOX.store(true, std::sync::atomic::Ordering::SeqCst);
+}
+
+pub fn is_sandboxed() -> bool {
+    !NO_SANDBOX.load(std::sync::atomic::Ordering::SeqCst)
 }
 
 /// The user's PATH and more behind it.

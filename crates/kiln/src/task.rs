@@ -1,7 +1,7 @@
 //! A manifest made concrete on this machine: space, problems and what to compile.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kiln_core::architecture::Architecture;
 use kiln_core::diagnostic::{Diagnostic, printable};
@@ -17,6 +17,7 @@ use kiln_core::occupancy::{Occupancy, occupancy};
 use kiln_core::protocol::{
     ArgumentSpec, Caches, Cores, DeviceInfo, LaunchSpec, Problem, Resources,
 };
+use kiln_core::sandbox::Sandbox;
 use kiln_core::space::{ConfigError, RuleKind, Space};
 use kiln_core::trial::{Assignment, CompileFacts};
 use kiln_core::value::Value;
@@ -74,6 +75,8 @@ pub struct Task {
     pub architecture: String,
     /// The image of kiln's helper kernels; every GPU worker needs it.
     pub support: Option<String>,
+    /// What candidates are kept from, as their first worker says; `None` where nothing runs.
+    pub sandbox: Option<Sandbox>,
     /// Gates set to `warn`, with how many configs break each.
     pub warnings: Vec<(String, u64)>,
     /// Set when outcomes come from a recording: then no file the manifest names is opened.
@@ -90,6 +93,8 @@ pub struct Task {
     include_dirs: Vec<String>,
     reference: ReferenceFile,
     baseline: Option<PathBuf>,
+    /// Input files, resolved when first asked for.
+    inputs: OnceLock<Vec<String>>,
 }
 
 /// Where the outcomes of a replay come from.
@@ -238,6 +243,8 @@ impl Task {
             cuda,
             architecture,
             support: None,
+            sandbox: None,
+            inputs: OnceLock::new(),
             warnings,
             replayed,
             bound,
@@ -297,6 +304,7 @@ impl Task {
                 "other processes use the GPU (pid {pids}): what is timed beside them is not to be trusted"
             ));
         }
+        cautions.extend(self.sandbox.as_ref().and_then(Sandbox::caution));
         cautions.extend(risky_names(self.manifest()));
         for name in self.unused_tunables() {
             cautions.push(format!(

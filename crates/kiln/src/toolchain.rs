@@ -14,6 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use kiln_core::protocol::{NvrtcInfo, Refusal, Request, Response};
 
+use crate::engine::jail;
 use crate::engine::worker::{Worker, WorkerEnd, WorkerKind};
 use crate::engine::{broken, interrupted};
 use crate::exit::Failure;
@@ -257,7 +258,8 @@ fn look_at(place: &Place, empty: &mut Vec<String>) -> Result<Vec<Found>, Failure
 
 /// Asks a compile worker; `Ok(Err)` is a library that cannot be used.
 fn describe(library: &Path) -> Result<Result<NvrtcInfo, String>, Failure> {
-    let mut worker = Worker::spawn(&WorkerKind::Compile).map_err(|end| broken(&end))?;
+    let mut worker = Worker::spawn(&WorkerKind::Compile(jail::for_library(library)))
+        .map_err(|end| broken(&end))?;
     let request = Request::DescribeNvrtc {
         library: library.display().to_string(),
         builtins: None,

@@ -79,7 +79,7 @@ fn the_report_is_one_document_with_an_answer_for_every_check() {
     ] {
         check(&report, name);
     }
-    for name in ["c_compiler", "home", "project", "machine"] {
+    for name in ["c_compiler", "home", "project", "machine", "sandbox"] {
         assert_ne!(check(&report, name)["status"], "missing", "{report:#}");
     }
     for check in report["checks"].as_array().unwrap() {

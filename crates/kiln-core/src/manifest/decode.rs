@@ -21,6 +21,7 @@ mod baseline;
 mod check;
 mod comparison;
 mod expressions;
+mod flags;
 mod kernel;
 mod launch;
 mod reference;

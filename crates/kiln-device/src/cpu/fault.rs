@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering};
 
 use super::guarded::GuardedBuffer;
+use crate::frame::Text;
 
 const MAX_REGIONS: usize = 64;
 const ALTERNATE_STACK_BYTES: usize = 64 << 10;
@@ -109,65 +110,8 @@ extern "C" fn handle(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         } else {
             b",\"inside\":false}}"
         });
-        let frame = text.frame();
-        // SAFETY: writes initialised bytes of a local array to a descriptor; write(2) is
-        // async-signal-safe.
-        unsafe {
-            libc::write(
-                PROTOCOL_FD.load(Ordering::SeqCst),
-                frame.as_ptr().cast(),
-                frame.len(),
-            )
-        };
+        text.send(PROTOCOL_FD.load(Ordering::SeqCst));
         return;
-    }
-}
-
-/// A frame built without allocating: 12 bytes of prefix, then the header.
-struct Text {
-    bytes: [u8; 160],
-    length: usize,
-}
-
-impl Text {
-    fn new() -> Text {
-        Text {
-            bytes: [0; 160],
-            length: 12,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if let Some(place) = self.bytes.get_mut(self.length) {
-                *place = *byte;
-                self.length += 1;
-            }
-        }
-    }
-
-    fn push_integer(&mut self, value: i64) {
-        if value < 0 {
-            self.push(b"-");
-        }
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        let mut rest = value.unsigned_abs();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        self.push(&digits[at..]);
-    }
-
-    fn frame(&mut self) -> &[u8] {
-        let header = (self.length - 12) as u32;
-        self.bytes[..4].copy_from_slice(&header.to_le_bytes());
-        &self.bytes[..self.length]
     }
 }
 

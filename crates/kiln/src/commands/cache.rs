@@ -14,7 +14,7 @@ pub fn run(args: &CacheArgs) -> Result<Exit, Failure> {
             if json {
                 let mut value = serde_json::to_value(&stats).unwrap_or_default();
                 value["schema_version"] = 1.into();
-                printer::data(&format!("{value:#}"));
+                printer::document(&value);
             } else {
                 printer::data(&format!(
                     "{} images, {} of {}, in {}",

@@ -41,7 +41,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 pub(super) fn device(file: &ManifestFile, architecture: &str) -> Result<DeviceInfo, Failure> {
     match file.manifest.kernel.language == Language::Cuda {
         true => nominal_device(architecture),
-        false => Ok(Worker::spawn(&WorkerKind::Cpu)
+        false => Ok(Worker::spawn(&WorkerKind::cpu())
             .map_err(|end| broken(&end))?
             .device
             .clone()),
@@ -163,7 +163,7 @@ impl SpaceReport {
 
     fn print(&self, args: &CheckArgs) {
         if args.json {
-            printer::data(&format!("{:#}", self.json()));
+            printer::document(&self.json());
         } else {
             printer::data(&self.text(args));
         }

@@ -12,6 +12,7 @@ mod python;
 mod report;
 mod toolkit;
 mod tools;
+mod walls;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -44,11 +45,10 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     if interrupt::asked() {
         return Err(interrupted());
     }
-    printer::data(&if args.json {
-        format!("{:#}", report.json())
-    } else {
-        report.text()
-    });
+    match args.json {
+        true => printer::document(&report.json()),
+        false => printer::data(&report.text()),
+    }
     Ok(report.exit())
 }
 
@@ -65,6 +65,7 @@ fn examine(needs: Option<&Needs>, root: PathBuf, until: Instant) -> Vec<Finding>
     let tools = probe::start(tools::look);
     let compiler = probe::start(tools::look_for_c_compiler);
     let machine = probe::start(move || machine::look(&root));
+    let walls = probe::start(walls::look);
 
     let nvml = nvml.take(until);
     let toolkit = toolkit.take(until);
@@ -97,6 +98,10 @@ fn examine(needs: Option<&Needs>, root: PathBuf, until: Instant) -> Vec<Finding>
     findings.extend(match machine.take(until) {
         Some(found) => machine::judge(&found),
         None => vec![unanswered("home", "the file system")],
+    });
+    findings.push(match walls.take(until) {
+        Some(found) => walls::judge(&found),
+        None => unanswered("sandbox", "a worker in its sandbox"),
     });
     findings
 }

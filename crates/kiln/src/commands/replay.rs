@@ -45,7 +45,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
     }
     if args.json {
         let document = document(args, &table, optimum, &chance, &summaries);
-        printer::data(&format!("{document:#}"));
+        printer::document(&document);
     } else {
         printer::data(&text(args, &table, optimum, &chance, &summaries));
     }

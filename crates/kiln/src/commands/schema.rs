@@ -7,6 +7,6 @@ use crate::printer;
 
 pub fn run() -> Result<Exit, Failure> {
     let schema = manifest::json_schema();
-    printer::data(&format!("{schema:#}"));
+    printer::document(&schema);
     Ok(Exit::Success)
 }

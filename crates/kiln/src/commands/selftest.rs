@@ -22,7 +22,7 @@ pub fn run(args: &SelftestArgs) -> Result<Exit, Failure> {
     let table = selftest::table(&header, &reports);
     if args.json {
         printer::talk(&table);
-        printer::data(&format!("{:#}", selftest::document(&header, &reports)));
+        printer::document(&selftest::document(&header, &reports));
     } else {
         printer::data(&table);
     }

@@ -22,7 +22,7 @@ pub fn run(args: &SpaceArgs) -> Result<Exit, Failure> {
         path => of_manifest(path, &args.arch)?,
     };
     match args.json {
-        true => printer::data(&format!("{:#}", report.json())),
+        true => printer::document(&report.json()),
         false => printer::data(&report.text()),
     }
     Ok(match report.space.count() {

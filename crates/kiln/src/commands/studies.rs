@@ -81,10 +81,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
                 })
             })
             .collect();
-        printer::data(&format!(
-            "{:#}",
-            json!({"schema_version": 1, "studies": rows})
-        ));
+        printer::document(&json!({"schema_version": 1, "studies": rows}));
     } else if studies.is_empty() {
         printer::talk("no studies here yet; `kiln tune` makes one");
     } else {
@@ -138,7 +135,7 @@ fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit
         if trials {
             document["trial_list"] = json!(study.trials);
         }
-        printer::data(&format!("{document:#}"));
+        printer::document(&document);
     } else {
         printer::data(&report::terminal::summary(&study, &place));
         if trials {
@@ -176,7 +173,7 @@ fn record(
             "schema_version": 1, "study": study.id, "file": to, "bytes": bytes,
             "trials": study.trials.len(), "finished": study.finished,
         });
-        printer::data(&format!("{document:#}"));
+        printer::document(&document);
     } else {
         printer::talk(&format!(
             "recorded study {} with {} trials in {to} ({}); `kiln tune --replay {to}` repeats it",

@@ -24,12 +24,10 @@ pub fn run(args: &ToolchainArgs) -> Result<Exit, Failure> {
 
 fn list(json: bool) -> Result<Exit, Failure> {
     let survey = Survey::make()?;
-    let text = if json {
-        format!("{:#}", as_json(&survey))
-    } else {
-        as_text(&survey)
-    };
-    printer::data(&text);
+    match json {
+        true => printer::document(&as_json(&survey)),
+        false => printer::data(&as_text(&survey)),
+    }
     Ok(Exit::Success)
 }
 

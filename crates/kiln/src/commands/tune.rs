@@ -37,16 +37,20 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
 }
 
 fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
+    if args.no_sandbox {
+        settings::leave_sandbox();
+    }
     let path = project::locate(args.path.as_deref())?;
     let mut file = project::read(&path)?;
     file.aim_at(args.shape.as_deref())?;
     let kind = match file.manifest.kernel.language {
-        Language::C => WorkerKind::Cpu,
+        Language::C => WorkerKind::cpu(),
         Language::Cuda => WorkerKind::Cuda { support: None },
     };
     // Kept for a while: an idle process on the GPU makes starting the next one quicker.
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut task = Task::new(file, scout.device.clone(), None)?;
+    task.sandbox = scout.sandbox.clone();
     let options = options(args, &task);
     let (mut store, _project) = open(args, &task, &options)?;
     let _machine = wait_for_machine(&task.device, args.no_wait)?;
@@ -116,7 +120,7 @@ fn study<B: Bench>(
     }
     let place = store.path().display().to_string();
     if args.json {
-        printer::data(&format!("{:#}", report::json::document(&study, &place)));
+        printer::document(&report::json::document(&study, &place));
     } else if !args.events {
         printer::data(&report::terminal::summary(&study, &place));
     }
@@ -211,6 +215,7 @@ pub fn wait_for_machine(device: &DeviceInfo, no_wait: bool) -> Result<File, Fail
 fn wait_for_turn(path: &Path, no_wait: bool) -> Result<File, Failure> {
     let cannot =
         |e: std::io::Error| Failure::machine(format!("cannot lock `{}`: {e}", path.display()));
+    settings::refuse_link(path)?;
     let file = File::create(path).map_err(cannot)?;
     let mut said = false;
     loop {

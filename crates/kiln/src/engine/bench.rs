@@ -94,7 +94,8 @@ impl<'a> LiveBench<'a> {
             true => WorkerKind::Cuda {
                 support: task.support.clone(),
             },
-            false => WorkerKind::Cpu,
+            // The baseline is an image in the same folder.
+            false => program.worker.clone(),
         };
         Ok(LiveBench {
             task,
@@ -146,8 +147,14 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
         Outcome::NotCompiled(failure) => format!("\n{}", failure.log.trim_end()),
         _ => String::new(),
     };
-    Failure::usage(format!("the baseline {outcome}{log}"))
-        .hint("the baseline takes exactly the kernel's parameters")
+    let failure = Failure::usage(format!("the baseline {outcome}{log}"));
+    if crate::settings::is_sandboxed() && log.contains("Permission denied") {
+        return failure.hint(
+            "compilers run in a sandbox: name further folders they need in KILN_COMPILER_DIRS, \
+             or tune with --no-sandbox what you trust",
+        );
+    }
+    failure.hint("the baseline takes exactly the kernel's parameters")
 }
 
 impl Bench for LiveBench<'_> {

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use kiln_core::protocol::{CompileJob, Request, Response, Tool};
 use kiln_core::trial::{CompileFailure, Crash, CrashCause, Outcome, Phase};
 
+use super::jail;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use crate::cache::{Artifact, Cache, Recipe};
 use crate::exit::Failure;
@@ -24,6 +25,8 @@ pub struct Build {
     pub recipe: Recipe,
     pub job: CompileJob,
     pub deadline: Duration,
+    /// The folder a compiler may read, beside its own and the system's.
+    pub project: PathBuf,
     /// Who runs the image.
     pub worker: WorkerKind,
 }
@@ -43,7 +46,10 @@ impl Built {
             Tool::Nvrtc { entry, .. } | Tool::Nvcc { entry, .. } => entry,
         };
         Program {
-            worker: build.worker.clone(),
+            worker: match self.artifact.image.parent() {
+                Some(folder) => build.worker.reading(folder),
+                None => build.worker.clone(),
+            },
             image: self.artifact.image.display().to_string(),
             symbol: compiled
                 .symbol
@@ -171,7 +177,7 @@ fn serve(
     cancelled: &AtomicU64,
 ) {
     // Started when first needed: a warm cache starts no compiler at all.
-    let mut worker = None;
+    let mut worker = Compilers::default();
     loop {
         let next = queue.lock().expect("no holder panics").recv();
         let Ok((number, build)) = next else {
@@ -194,9 +200,28 @@ fn serve(
     }
 }
 
+/// A pool thread's worker, kept while jobs may reach the same things.
+#[derive(Default)]
+struct Compilers {
+    idle: Option<(WorkerKind, Worker)>,
+}
+
+impl Compilers {
+    fn take(&mut self, kind: &WorkerKind) -> Result<Worker, WorkerEnd> {
+        match self.idle.take() {
+            Some((known, worker)) if known == *kind => Ok(worker),
+            _ => Worker::spawn(kind),
+        }
+    }
+
+    fn give_back(&mut self, kind: WorkerKind, worker: Worker) {
+        self.idle = Some((kind, worker));
+    }
+}
+
 /// A worker killed from outside says nothing about the candidate, so it is tried again; killed
 /// every time, it is the candidate after all (memory, most likely).
-fn compile_forgivingly(worker: &mut Option<Worker>, build: &Build, cache: &Cache) -> BuildResult {
+fn compile_forgivingly(worker: &mut Compilers, build: &Build, cache: &Cache) -> BuildResult {
     for _ in 0..OUTSIDE_KILLS_FORGIVEN {
         let result = compile(worker, build, cache);
         let killed = matches!(
@@ -210,7 +235,7 @@ fn compile_forgivingly(worker: &mut Option<Worker>, build: &Build, cache: &Cache
     compile(worker, build, cache)
 }
 
-fn compile(worker: &mut Option<Worker>, build: &Build, cache: &Cache) -> BuildResult {
+fn compile(worker: &mut Compilers, build: &Build, cache: &Cache) -> BuildResult {
     let staged = cache.staging_path();
     let mut job = build.job.clone();
     job.output = staged.display().to_string();
@@ -222,23 +247,25 @@ fn compile(worker: &mut Option<Worker>, build: &Build, cache: &Cache) -> BuildRe
 }
 
 fn compile_staged(
-    worker: &mut Option<Worker>,
+    worker: &mut Compilers,
     build: &Build,
     job: CompileJob,
     cache: &Cache,
     staged: &Path,
 ) -> BuildResult {
-    let mut alive = match worker.take() {
-        Some(alive) => alive,
-        None => match Worker::spawn(&WorkerKind::Compile) {
-            Ok(fresh) => fresh,
-            Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
-            Err(end) => return Err(format!("cannot start a compile worker: {end}")),
-        },
+    let kind = WorkerKind::Compile(jail::for_compiler(
+        &build.job,
+        &build.project,
+        &cache.staging_folder(),
+    ));
+    let mut alive = match worker.take(&kind) {
+        Ok(alive) => alive,
+        Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
+        Err(end) => return Err(format!("cannot start a compile worker: {end}")),
     };
     match alive.request(&Request::Compile(job), build.deadline) {
         Ok((Response::Compiled(compiled), _)) => {
-            *worker = Some(alive);
+            worker.give_back(kind, alive);
             let published = cache.publish(&build.recipe, staged, &compiled);
             match published {
                 Ok(artifact) => Ok(Ok(Built {
@@ -249,7 +276,7 @@ fn compile_staged(
             }
         }
         Ok((Response::NotCompiled(failure), _)) => {
-            *worker = Some(alive);
+            worker.give_back(kind, alive);
             if failure.log.contains("No space left on device") {
                 return Err("the compiler ran out of disk space".into());
             }

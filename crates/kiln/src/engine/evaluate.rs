@@ -349,6 +349,7 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
             offset: fault.offset,
             access: GuardHit::PageHit,
         }),
+        WorkerEnd::Forbidden(call) => Judged::Crash(CrashCause::Forbidden { call }),
         WorkerEnd::Garbled(message) => Judged::Crash(CrashCause::Garbled { message }),
         WorkerEnd::TimedOut(after) => Judged::TimedOut(after),
         WorkerEnd::Refused(refusal) => match refusal {

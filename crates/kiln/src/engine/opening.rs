@@ -49,6 +49,7 @@ pub fn resume(
     ));
     let event = Event::Resumed {
         kiln_version: env!("CARGO_PKG_VERSION").into(),
+        sandbox: task.sandbox.clone(),
     };
     store.append(study.id, study.wall_ms, &event)?;
     study.apply(study.wall_ms, event);
@@ -98,6 +99,7 @@ pub fn create(
         price_per_hour: manifest.budget.price_per_hour,
         flops: task.work(manifest.work.flops.as_ref()),
         bytes: task.work(manifest.work.bytes.as_ref()),
+        sandbox: task.sandbox.clone(),
         device: task.device.clone(),
         space: task.space_facts(),
         created_unix_ms: std::time::SystemTime::now()

@@ -233,7 +233,7 @@ fn how_to_look(program: &Program) -> String {
             "launch it from a small program of your own under `compute-sanitizer`: its buffers are exactly as large as declared"
                 .into()
         }
-        WorkerKind::Cpu | WorkerKind::Compile => {
+        WorkerKind::Cpu { .. } | WorkerKind::Compile(_) => {
             "run it under a debugger or -fsanitize=address: its buffers are exactly as large as declared"
                 .into()
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
@@ -14,12 +14,17 @@ use std::time::{Duration, Instant};
 use kiln_core::protocol::{
     DeviceInfo, MemoryFault, PROTOCOL_VERSION, Problem, Refusal, Request, Response,
 };
+use kiln_core::sandbox::Sandbox;
 use kiln_device::frame::{read_frame, write_frame};
-use kiln_device::python::{self, Mode};
+use kiln_device::python;
+use kiln_device::sandbox::{self, Jail};
 
-use super::{children, interrupt};
+use super::{children, interrupt, jail};
 use crate::exit::Failure;
-use crate::settings;
+
+mod kind;
+
+pub use kind::WorkerKind;
 
 /// What a candidate may print before it counts as a flood.
 const OUTPUT_LIMIT_BYTES: u64 = 8 << 20;
@@ -27,50 +32,12 @@ const OUTPUT_LIMIT_BYTES: u64 = 8 << 20;
 const OUTPUT_KEPT_BYTES: usize = 4 << 10;
 /// SIGHUP, SIGINT and SIGTERM.
 const INTERRUPTS: [i32; 3] = [1, 2, 15];
+const SIGSYS: i32 = 31;
 /// How often a waiting supervisor looks at floods and interrupts.
 const TICK: Duration = Duration::from_millis(20);
 /// A worker killed from outside says nothing about its candidate; killed more often than this in
 /// a row, it is the candidate after all (memory, most likely).
 pub const OUTSIDE_KILLS_FORGIVEN: usize = 3;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkerKind {
-    Compile,
-    Cpu,
-    /// On the first GPU. Without kiln's helper kernels it can only say what the device is.
-    Cuda {
-        support: Option<String>,
-    },
-    Python(Mode),
-}
-
-impl WorkerKind {
-    /// The running binary itself, also when a newer one has taken its place on disk.
-    fn command(&self) -> Command {
-        let mut kiln = Command::new("/proc/self/exe");
-        kiln.arg("worker");
-        match self {
-            WorkerKind::Compile => kiln.arg("compile"),
-            WorkerKind::Cpu => kiln.arg("cpu"),
-            WorkerKind::Cuda { support } => kiln.arg("cuda").args(support),
-            WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
-        };
-        kiln
-    }
-
-    /// A program of the user's, as named and by what; the others are kiln itself.
-    fn foreign_program(&self) -> Option<String> {
-        matches!(self, WorkerKind::Python(_)).then(settings::python_in_words)
-    }
-
-    fn greeting_deadline(&self) -> Duration {
-        match self {
-            // Importing PyTorch from a cold disk takes its time.
-            WorkerKind::Python(_) => Duration::from_secs(180),
-            _ => Duration::from_secs(30),
-        }
-    }
-}
 
 /// Why a request was not answered with a plain response.
 #[derive(Debug)]
@@ -79,6 +46,8 @@ pub enum WorkerEnd {
     Exited(i32),
     /// Died by a bad address near a buffer.
     Fault(MemoryFault),
+    /// Ended by the sandbox for a system call.
+    Forbidden(String),
     TimedOut(Duration),
     OutputFlood(u64),
     /// The candidate's fault; the worker said so and lives.
@@ -101,6 +70,12 @@ impl WorkerEnd {
                 fault.offset,
                 argument_name(fault.argument)
             ),
+            WorkerEnd::Forbidden(call) if call.is_empty() => {
+                "it made a system call that the sandbox forbids".into()
+            }
+            WorkerEnd::Forbidden(call) => {
+                format!("it called `{call}`, which the sandbox forbids")
+            }
             WorkerEnd::TimedOut(after) => format!("still running after {} s", after.as_secs()),
             WorkerEnd::OutputFlood(bytes) => format!("it printed more than {bytes} bytes"),
             WorkerEnd::Refused(refusal) => match refusal {
@@ -151,6 +126,9 @@ pub struct Worker {
     responses: Receiver<io::Result<Option<Frame>>>,
     printed: Arc<Printed>,
     pub device: DeviceInfo,
+    /// What it is kept from; `None` for the user's own code.
+    pub sandbox: Option<Sandbox>,
+    jail: Option<Jail>,
     greeting_deadline: Duration,
     /// In words, where it is not kiln itself.
     foreign_program: Option<String>,
@@ -167,9 +145,8 @@ impl Starting {
     pub fn greet(self) -> Result<Worker, WorkerEnd> {
         let Starting(mut worker) = self;
         let end = match worker.receive(worker.greeting_deadline) {
-            Ok((Response::Hello { protocol, device }, _)) if protocol == PROTOCOL_VERSION => {
-                worker.device = device;
-                return Ok(worker);
+            Ok((hello @ Response::Hello { protocol, .. }, _)) if protocol == PROTOCOL_VERSION => {
+                return worker.introduced(hello).map_err(WorkerEnd::Broken);
             }
             Ok((Response::Hello { protocol, .. }, _)) => WorkerEnd::Garbled(format!(
                 "it speaks protocol {protocol}, not {PROTOCOL_VERSION}"
@@ -188,6 +165,23 @@ impl Starting {
             ))),
             (None, end) => end,
         })
+    }
+}
+
+impl Worker {
+    /// Takes note of what a worker says about itself.
+    fn introduced(mut self, hello: Response) -> Result<Worker, Failure> {
+        if let Response::Hello {
+            device, sandbox, ..
+        } = hello
+        {
+            (self.device, self.sandbox) = (device, sandbox);
+        }
+        if let Some(given) = &self.jail {
+            let sandbox = self.sandbox.clone().unwrap_or_default();
+            jail::accept(given.inmate, &sandbox)?;
+        }
+        Ok(self)
     }
 }
 
@@ -280,6 +274,8 @@ impl Worker {
                 environment: Vec::new(),
                 cuda: None,
             },
+            sandbox: None,
+            jail: kind.jail(),
             greeting_deadline: kind.greeting_deadline(),
             foreign_program: kind.foreign_program(),
             takes_inputs: matches!(kind, WorkerKind::Python(_)),
@@ -370,6 +366,10 @@ impl Worker {
                     self.kill();
                     return Err(WorkerEnd::Fault(fault));
                 }
+                Ok(Ok(Some((Response::Forbidden { call }, _)))) => {
+                    self.kill();
+                    return Err(WorkerEnd::Forbidden(sandbox::call_name(call)));
+                }
                 Ok(Ok(Some((Response::Refused(refusal), _)))) => {
                     return Err(WorkerEnd::Refused(refusal));
                 }
@@ -413,9 +413,13 @@ impl Worker {
         let end = status
             .or(killed)
             .map_or_else(|| WorkerEnd::Garbled("it vanished".into()), describe);
-        match was_interrupted(&end) {
-            true => WorkerEnd::Interrupted,
-            false => end,
+        match (was_interrupted(&end), &end) {
+            (true, _) => WorkerEnd::Interrupted,
+            // With signals blocked, as `posix_spawn` does, a refused call ends the process unheard.
+            (false, WorkerEnd::Signal(SIGSYS)) if self.jail.is_some() => {
+                WorkerEnd::Forbidden(String::new())
+            }
+            (false, _) => end,
         }
     }
 

@@ -30,6 +30,7 @@ pub fn document(study: &Study, store: &str) -> Value {
         "shape": shape(study),
         "device": header.device.name,
         "replayed_from": header.replayed_from,
+        "sandbox": header.sandbox,
         "baseline_ms": baseline_ms,
         "baseline_ci_95": baseline_ci,
         "best_latency_ms": comparison.map(|c| ms(c.candidate_ns)),

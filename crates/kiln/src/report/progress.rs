@@ -36,7 +36,7 @@ impl CompileProgress {
         let what = format!("compiling {configs} configs, {jobs} at a time");
         let bar = terminal_bar(configs as u64);
         match &bar {
-            Some(bar) => bar.set_message(what),
+            Some(bar) => bar.set_message(printable(&what)),
             None => printer::talk(&what),
         }
         CompileProgress { bar }
@@ -175,7 +175,7 @@ impl Observer for Progress {
                 let failed = trial.outcome.measurement().is_none();
                 if let Some(bar) = &self.bar {
                     bar.set_position(done);
-                    bar.set_message(self.state(study));
+                    bar.set_message(printable(&self.state(study)));
                     if is_best || failed {
                         self.say(&line(trial, is_best));
                     }
@@ -206,7 +206,7 @@ impl Observer for Progress {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(study.trials.len() as u64);
-                bar.set_message(format!("{text}; {}", self.state(study)));
+                bar.set_message(printable(&format!("{text}; {}", self.state(study))));
             }
             None if text.starts_with("confirming") => self.say(text),
             None => {}

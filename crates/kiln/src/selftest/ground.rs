@@ -54,7 +54,7 @@ impl Ground {
     pub fn open(backend: Backend, size: Size) -> Result<Ground, Failure> {
         let kind = match backend {
             Backend::Cuda => WorkerKind::Cuda { support: None },
-            Backend::Cpu => WorkerKind::Cpu,
+            Backend::Cpu => WorkerKind::cpu(),
         };
         let scout = Worker::spawn(&kind).map_err(|end| match (backend, end) {
             (_, end @ WorkerEnd::Interrupted) => broken(&end),

@@ -35,6 +35,7 @@ fn started(kernel: &str) -> Event {
         price_per_hour: None,
         flops: Some(1e9),
         bytes: None,
+        sandbox: None,
         device: DeviceInfo {
             kind: "cpu".into(),
             name: "test".into(),
@@ -95,6 +96,7 @@ fn history() -> Vec<Event> {
         ),
         Event::Resumed {
             kiln_version: "0".into(),
+            sandbox: None,
         },
         Event::SearchFinished {
             stop: StopReason::Trials,

@@ -46,10 +46,12 @@ impl SqliteStore {
     pub fn open(root: &Path) -> Result<SqliteStore, Failure> {
         let dir = root.join(".kiln");
         crate::settings::private_dir(&dir)?;
-        let ignore = dir.join(".gitignore");
-        if !ignore.exists() {
-            // Studies are local; a failure to say so to git does no harm.
-            let _ = std::fs::write(ignore, "*\n");
+        // Studies are local; a failure to say so to git does no harm. Made anew or not at all: it
+        // must not be written through a link.
+        let ignore = std::fs::File::create_new(dir.join(".gitignore"));
+        let _ = ignore.and_then(|mut file| std::io::Write::write_all(&mut file, b"*\n"));
+        for file in ["kiln.db", "kiln.db-wal", "kiln.db-shm"] {
+            crate::settings::refuse_link(&dir.join(file))?;
         }
         SqliteStore::open_file(&dir.join("kiln.db"))
     }

@@ -22,6 +22,7 @@ use kiln_device::python::Mode;
 use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
+use crate::engine::jail;
 use crate::engine::worker::{OUTSIDE_KILLS_FORGIVEN, WorkerKind};
 use crate::exit::Failure;
 use crate::settings;
@@ -265,7 +266,9 @@ impl Task {
         parts.push("includes".into());
         parts.extend(job.include_dirs.iter().cloned());
         let worker = match &job.tool {
-            Tool::Cc { .. } => WorkerKind::Cpu,
+            Tool::Cc { .. } => WorkerKind::Cpu {
+                reads: self.inputs().to_vec(),
+            },
             _ => WorkerKind::Cuda {
                 support: self.support.clone(),
             },
@@ -275,6 +278,7 @@ impl Task {
             worker,
             job,
             deadline: Duration::from_secs_f64(timeout),
+            project: self.readable_project(),
         }
     }
 
@@ -449,6 +453,33 @@ impl Task {
                 .error(&hint.into_iter().fold(problem, Diagnostic::hint)));
         }
         Ok(())
+    }
+
+    /// What a compiler may read of the user's: the project, but not a whole home, with its keys,
+    /// that happens to be one.
+    fn readable_project(&self) -> PathBuf {
+        match jail::holds_home(&self.file.root) {
+            true => self.file.dir().to_path_buf(),
+            false => self.file.root.clone(),
+        }
+    }
+
+    /// Inputs that come from files. Expected outputs are not among them: no candidate may see those.
+    fn inputs(&self) -> &[String] {
+        self.inputs.get_or_init(|| {
+            let mut files = Vec::new();
+            for shape in &self.manifest().shapes {
+                for argument in &self.manifest().arguments {
+                    if let ArgumentKind::Buffer { fill, .. } = &argument.kind
+                        && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                        && !files.contains(&path)
+                    {
+                        files.push(path);
+                    }
+                }
+            }
+            files
+        })
     }
 
     /// Inputs and expected outputs that come from files.

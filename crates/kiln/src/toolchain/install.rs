@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, wheel_roots};
 use super::{child, describe, places};
+use crate::engine::jail;
 use crate::engine::worker::{Worker, WorkerEnd, WorkerKind};
 use crate::engine::{broken, interrupt, interrupted};
 use crate::exit::Failure;
@@ -505,7 +506,10 @@ fn compile_trial(
         memory_limit_bytes: 8 << 30,
         cpu_limit_seconds: deadline.as_secs(),
     };
-    let mut worker = Worker::spawn(&WorkerKind::Compile).map_err(|end| broken(&end))?;
+    let mut worker = Worker::spawn(&WorkerKind::Compile(jail::for_compiler(
+        &job, staging, staging,
+    )))
+    .map_err(|end| broken(&end))?;
     match worker.request(&Request::Compile(job), deadline) {
         Ok((Response::Compiled(_), _)) => Ok(Ok(())),
         Ok((Response::NotCompiled(failure), _)) => Ok(Err(failure.first_error)),

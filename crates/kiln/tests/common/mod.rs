@@ -160,9 +160,12 @@ pub fn processes_of(home: &Path) -> BTreeMap<i32, String> {
         let ours = environment
             .split(|b| *b == 0)
             .any(|v| v == marker.as_bytes());
-        if ours {
-            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            found.insert(pid, text(&command).replace('\0', " ").trim().to_string());
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = text(&command).replace('\0', " ").trim().to_string();
+        // The environment of a sandboxed worker cannot be read by others; its jail names the home.
+        let is_worker = command.contains("--jail") && command.contains(&*home.to_string_lossy());
+        if ours || is_worker {
+            found.insert(pid, command);
         }
     }
     found

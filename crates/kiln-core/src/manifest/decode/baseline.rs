@@ -30,6 +30,12 @@ pub(super) fn decode(
             if kind == "kernel" {
                 refuse_architectures(&section.texts("flags").unwrap_or_default(), problems);
             }
+            let language = match kind {
+                "kernel" => Language::Cuda,
+                _ => Language::C,
+            };
+            let written = section.texts("flags").unwrap_or_default();
+            super::flags::check(&written, language, problems);
             let flags = flags(section).unwrap_or_else(|| known.kernel.flags.clone());
             let Function { source, entry } = function(section.written_text(kind)?)?;
             match kind {

@@ -64,6 +64,9 @@ pub(super) fn decode(
         refuse_architectures(&written, problems);
     }
     refuse_tunables(&written, tunables, problems);
+    if let Some(language) = language {
+        super::flags::check(&written, language, problems);
+    }
     let language = language.unwrap_or(Language::C);
     let default_flags = match language {
         Language::C => C_FLAGS.map(String::from).to_vec(),

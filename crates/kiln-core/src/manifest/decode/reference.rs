@@ -26,6 +26,8 @@ pub(super) fn decode(
     let written = section.written_text(kind)?;
     match kind {
         "c" => {
+            let given = section.texts("flags").unwrap_or_default();
+            super::flags::check(&given, Language::C, problems);
             let Function { source, entry } = function(written)?;
             Some(Reference::C {
                 source,
@@ -42,7 +44,9 @@ pub(super) fn decode(
                 );
                 return None;
             }
-            refuse_architectures(&section.texts("flags").unwrap_or_default(), problems);
+            let given = section.texts("flags").unwrap_or_default();
+            refuse_architectures(&given, problems);
+            super::flags::check(&given, Language::Cuda, problems);
             let launch = launch::fixed(known.text, section, "reference", known.names, problems);
             let Function { source, entry } = function(written)?;
             Some(Reference::Kernel {

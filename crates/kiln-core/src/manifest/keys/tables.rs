@@ -167,7 +167,7 @@ static KERNEL: Table = table(
         Key::optional(
             "flags",
             &[STRINGS],
-            "Compiler flags; by default `-O3 -march=native` for C and none for CUDA. The architecture and the tunables are kiln's to set.",
+            "Compiler flags; by default `-O3 -march=native` for C and none for CUDA. The architecture and the tunables are kiln's to set. See Flags below.",
             "flags = [\"-O3\", \"-march=native\"]",
         ),
         Key::optional(

@@ -84,6 +84,16 @@ const MISTAKES: &[Mistake] = &[
         "[\"-lineinfo\"]",
         "[\"-D\", \"BLOCK_M=64\", \"--define-macro=BLOCK_M\", \"-DBLOCK_MAX=1\"]",
     ),
+    saxpy(
+        "flags that run code, read files and write files",
+        "\"saxpy\"",
+        "\"saxpy\"\nflags = [\"-O3\", \"-fplugin=./evil.so\", \"@more\", \"-Wl,-o,x\", \"other.c\"]",
+    ),
+    hopper(
+        "flags that choose the host compiler or pass on what is refused",
+        "[\"-lineinfo\"]",
+        "[\"-ccbin=/tmp/gcc\", \"-Xcompiler\", \"-wrapper,sh\", \"-Xptxas\", \"-O3\"]",
+    ),
     // Tunables.
     saxpy("empty list", UNROLL, "UNROLL = []"),
     saxpy("duplicate value", UNROLL, "UNROLL = [1, 2, 1]"),

@@ -58,7 +58,7 @@ pub fn export(
             "schema_version": 1, "study": study.id, "file": out, "bytes": bytes,
             "trials": trials, "finished": study.finished,
         });
-        printer::data(&format!("{document:#}"));
+        printer::document(&document);
     } else {
         let what = match to {
             ExportFormat::T1 => "the space".to_string(),

@@ -1,0 +1,90 @@
+//! The kinds of workers: how each is started, and what it may reach.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use kiln_device::python::{self, Mode};
+use kiln_device::sandbox::Jail;
+
+use crate::engine::jail;
+use crate::settings;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// For one tool and project.
+    Compile(Jail),
+    Cpu {
+        /// Files and folders it may read, beside the system's.
+        reads: Vec<String>,
+    },
+    /// On the first GPU. Without kiln's helper kernels it can only say what the device is.
+    Cuda {
+        support: Option<String>,
+    },
+    Python(Mode),
+}
+
+impl WorkerKind {
+    /// One that only says what the processor is.
+    pub fn cpu() -> WorkerKind {
+        WorkerKind::Cpu { reads: Vec::new() }
+    }
+
+    /// The same for an image in another folder.
+    pub fn reading(&self, folder: &Path) -> WorkerKind {
+        let mut kind = self.clone();
+        let folder = folder.display().to_string();
+        if let WorkerKind::Cpu { reads } = &mut kind
+            && !reads.contains(&folder)
+        {
+            reads.push(folder);
+        }
+        kind
+    }
+
+    /// Python runs the user's own files, with the user's rights.
+    pub(super) fn jail(&self) -> Option<Jail> {
+        match self {
+            _ if !settings::is_sandboxed() => None,
+            WorkerKind::Compile(jail) => Some(jail.clone()),
+            WorkerKind::Cpu { reads } => Some(jail::for_candidate(reads)),
+            WorkerKind::Cuda { .. } => Some(jail::for_driver()),
+            WorkerKind::Python(_) => None,
+        }
+    }
+
+    /// The running binary itself, also when a newer one has taken its place on disk.
+    pub(super) fn command(&self) -> Command {
+        let mut kiln = Command::new("/proc/self/exe");
+        kiln.arg("worker");
+        match self {
+            WorkerKind::Compile(_) => kiln.arg("compile"),
+            WorkerKind::Cpu { .. } => kiln.arg("cpu"),
+            WorkerKind::Cuda { support } => kiln.arg("cuda").args(support),
+            WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
+        };
+        if let Some(jail) = self.jail() {
+            // The only place where a compiler can put its temporary files.
+            if let Some(folder) = jail.writes.first() {
+                kiln.env("TMPDIR", folder);
+            }
+            let text = serde_json::to_string(&jail).unwrap_or_default();
+            kiln.arg("--jail").arg(text);
+        }
+        kiln
+    }
+
+    /// A program of the user's, as named and by what; the others are kiln itself.
+    pub(super) fn foreign_program(&self) -> Option<String> {
+        matches!(self, WorkerKind::Python(_)).then(settings::python_in_words)
+    }
+
+    pub(super) fn greeting_deadline(&self) -> Duration {
+        match self {
+            // Importing PyTorch from a cold disk takes its time.
+            WorkerKind::Python(_) => Duration::from_secs(180),
+            _ => Duration::from_secs(30),
+        }
+    }
+}
