@@ -11,7 +11,9 @@ mod normal;
 pub mod outliers;
 pub mod rank_interval;
 
-pub use bootstrap::{Interval, RatioIntervals, median_interval, ratio_interval, ratio_intervals};
+pub use bootstrap::{
+    Interval, RatioIntervals, RatioReplicates, median_interval, ratio_interval, ratio_intervals,
+};
 pub use cliffs_delta::cliffs_delta;
 pub use mann_whitney::{MannWhitney, mann_whitney};
 pub use outliers::{Outliers, count_outliers};

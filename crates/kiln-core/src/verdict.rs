@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::stats::{Interval, cliffs_delta, mann_whitney, median, ratio_intervals};
 
 mod sentence;
+pub mod sequential;
 
 /// Resamples behind each interval. At 10,000, from seed to seed, the ends of a 95 % interval of
 /// 100 samples a side move by about 1 % of its width.

@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{exit, settings};
 
+mod compare;
+
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
 
@@ -37,6 +39,18 @@ pub enum Verb {
     /// Count a space: a manifest's, or one another tuner wrote down as T1
     #[command(after_help = "Example:\n  kiln space kernels/attention_cpu --json")]
     Space(SpaceArgs),
+    /// Which of two kernels is faster: studies, configs, source files, git revisions, the baseline
+    #[command(after_help = format!(
+        "Example:\n  kiln compare baseline study:1 kernels/vector_add --seconds 10\n\n{}\n\n{}",
+        compare::SIDES, exit::COMPARE_HELP
+    ))]
+    Compare(CompareArgs),
+    /// Fail when a kernel is slower than the baseline in your repository
+    #[command(after_help = format!(
+        "Example:\n  kiln gate kernels/vector_add --record\n  kiln gate kernels/vector_add --ratchet --seconds 10\n\n{}",
+        exit::GATE_HELP
+    ))]
+    Gate(GateArgs),
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
@@ -183,6 +197,8 @@ pub struct SpaceArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
@@ -390,6 +406,9 @@ pub struct SelftestArgs {
     /// Fewer repetitions: a first impression instead of proof
     #[arg(long)]
     pub quick: bool,
+    /// Pairs of the same kernel for the section `gate` [default: 1000]
+    #[arg(long, value_name = "N", value_parser = pairs)]
+    pub pairs: Option<usize>,
     /// Print one JSON document with all numbers
     #[arg(long)]
     pub json: bool,
@@ -399,6 +418,13 @@ pub struct SelftestArgs {
 pub enum Backend {
     Cuda,
     Cpu,
+}
+
+fn pairs(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
+        _ => Err("expected a number from 1 to 1000000".into()),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -2,7 +2,9 @@
 
 pub mod cache;
 pub mod check;
+pub mod compare;
 pub mod doctor;
+pub mod gate;
 pub mod init;
 pub mod replay;
 pub mod schema;

@@ -16,6 +16,7 @@ pub mod pair;
 pub mod replay;
 pub mod sampling;
 pub mod tune;
+pub mod versus;
 pub mod worker;
 
 use std::time::Duration;

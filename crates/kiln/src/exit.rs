@@ -14,6 +14,10 @@ pub enum Exit {
     Machine = 3,
     /// Not decided: too noisy to say.
     Undecided = 4,
+    /// `compare`: neither side is faster, which is shown, not merely unknown.
+    Same = 5,
+    /// `compare` and `gate`: a side gives no right answer, so nothing was timed.
+    Wrong = 6,
     /// A bug in kiln.
     Bug = 70,
     /// Interrupted; finished trials are kept.
@@ -27,8 +31,31 @@ Exit codes:
   2    bad usage or a bad manifest
   3    the machine cannot: no compiler, no device, disk full
   4    not decided: the measurements are too noisy to say
+  5    `compare`: both sides are equally fast
+  6    `compare`, `gate`: a side is wrong, crashes or does not compile
   70   a bug in kiln
   130  interrupted; every finished trial is kept, `kiln tune` continues";
+
+pub const COMPARE_HELP: &str = "\
+Exit codes, by the worst shape:
+  0    FASTER: B is faster than A by more than the margin
+  1    SLOWER: B is slower than A by more than the margin
+  2    bad usage or a bad manifest
+  3    the machine cannot: no compiler, no device, disk full
+  4    UNDECIDED: the measurements are too noisy to say
+  5    SAME: the difference is within the margin
+  6    a side is wrong, crashes or does not compile; nothing was timed
+  130  interrupted";
+
+pub const GATE_HELP: &str = "\
+Exit codes, by the worst shape:
+  0    pass: FASTER or SAME on every shape (with `--undecided pass`, or UNDECIDED)
+  1    SLOWER than the baseline by more than the margin (with `--undecided fail`, or UNDECIDED)
+  2    bad usage, a bad manifest, no baseline or one that does not fit
+  3    the machine cannot: no compiler, no device, disk full
+  4    UNDECIDED: the measurements are too noisy to say
+  6    a side is wrong, crashes or does not compile; nothing was timed
+  130  interrupted";
 
 pub const DOCTOR_HELP: &str = "\
 Exit codes:

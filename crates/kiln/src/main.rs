@@ -6,6 +6,7 @@ mod cli;
 mod commands;
 mod engine;
 mod exit;
+mod gate;
 mod gates;
 mod interchange;
 mod nvml;
@@ -34,6 +35,8 @@ fn main() {
         Verb::Tune(args) => commands::tune::run(&args),
         Verb::Check(args) => commands::check::run(&args),
         Verb::Space(args) => commands::space::run(&args),
+        Verb::Compare(args) => commands::compare::run(&args),
+        Verb::Gate(args) => commands::gate::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Replay(args) => commands::replay::run(&args),

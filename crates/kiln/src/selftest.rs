@@ -7,6 +7,7 @@ mod aa;
 mod arguments;
 mod configs;
 mod faults;
+mod gate;
 mod ground;
 mod hello;
 mod kernels;
@@ -62,6 +63,12 @@ const AA: Section = Section {
     run: aa::run,
 };
 
+const GATE: Section = Section {
+    name: "gate",
+    question: "does `kiln gate` let the same kernel pass, and stop a slower one?",
+    run: gate::run,
+};
+
 const CUDA: &[Section] = &[
     HELLO,
     FAULTS,
@@ -81,6 +88,7 @@ const CUDA: &[Section] = &[
         run: timing::run,
     },
     AA,
+    GATE,
     Section {
         name: "throughput",
         question: "how many configs are compiled, checked and timed per minute?",
@@ -88,7 +96,7 @@ const CUDA: &[Section] = &[
     },
 ];
 
-const CPU: &[Section] = &[HELLO, FAULTS, AA];
+const CPU: &[Section] = &[HELLO, FAULTS, AA, GATE];
 
 /// The sections a user wants, in their usual order.
 pub fn sections(backend: Backend, only: &[String]) -> Result<Vec<&'static Section>, Failure> {

@@ -97,6 +97,12 @@ pub struct Task {
     inputs: OnceLock<Vec<String>>,
 }
 
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Task({})", self.file.name())
+    }
+}
+
 /// Where the outcomes of a replay come from.
 #[derive(Clone, Debug)]
 pub struct Replayed {

@@ -1,16 +1,19 @@
 //! A/A: the same code as baseline and candidate must not be called faster or slower.
 //!
-//! 200 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more.
+//! 200 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more. `KILN_GATE_PAIRS` is the same for
+//! `kiln gate`; 1,000 pairs without the tests: `kiln selftest --backend cpu --only gate`.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use common::Project;
 
 #[test]
 fn the_same_code_is_hardly_ever_called_faster_or_slower() {
+    let _turn = TURN.lock();
     let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(200, |r| r.parse().expect("a number"));
     let project = Project::new();
     let body = "for (int i = 0; i < n; i++) { float s = x[i]; \
@@ -51,4 +54,57 @@ fn the_same_code_is_hardly_ever_called_faster_or_slower() {
         called("SAME") > 0,
         "a check that never says SAME proves nothing: {verdicts:?}"
     );
+}
+
+/// They time things, so they take turns.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// 200 pairs, or as many as 100 s allow; `KILN_GATE_PAIRS` has no such limit.
+#[test]
+fn the_gate_lets_the_same_code_pass() {
+    const AT_ONCE: u64 = 20;
+    let _turn = TURN.lock();
+    let asked = std::env::var("KILN_GATE_PAIRS").ok();
+    let pairs: u64 = asked.as_ref().map_or(200, |p| p.parse().expect("a number"));
+    let limit = match asked {
+        Some(_) => Duration::MAX,
+        None => Duration::from_secs(100),
+    };
+    let project = Project::new();
+    let started = Instant::now();
+    let mut verdicts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut done = 0;
+    while done < pairs && started.elapsed() < limit {
+        let now = AT_ONCE.min(pairs - done);
+        let count = now.to_string();
+        let arguments = [
+            "selftest",
+            "--backend",
+            "cpu",
+            "--only",
+            "gate",
+            "--quick",
+            "--json",
+            "--pairs",
+            &count,
+        ];
+        let document = project.json(&arguments, &[0, 1]);
+        let section = &document["sections"][0];
+        let counted = section["numbers"]["same_verdicts"].as_object();
+        let counted = counted.unwrap_or_else(|| panic!("an honest kernel refused: {section:#}"));
+        for (verdict, count) in counted {
+            *verdicts.entry(verdict.clone()).or_default() += count.as_u64().unwrap();
+        }
+        done += now;
+    }
+    println!("{done} A/A pairs through the gate at the 3 % margin: {verdicts:?}");
+    let called = |verdict: &str| verdicts.get(verdict).copied().unwrap_or(0);
+    let false_calls = called("FASTER") + called("SLOWER");
+    assert!(false_calls <= (done * 5).div_ceil(1_000), "{verdicts:?}");
+    assert!(
+        called("SAME") > 0,
+        "a gate that never passes proves nothing: {verdicts:?}"
+    );
+    let judged: u64 = verdicts.values().sum();
+    assert_eq!(judged, done, "an honest kernel was refused: {verdicts:?}");
 }

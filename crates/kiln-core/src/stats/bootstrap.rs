@@ -110,31 +110,78 @@ pub fn ratio_intervals(
     resamples: usize,
     seed: u64,
 ) -> RatioIntervals {
-    let mut draws = Draws::new(seed);
-    let mut above = Pool::new(numerator.iter().map(Vec::as_slice));
-    let mut below = Pool::new(denominator.iter().map(Vec::as_slice));
-    let is_paired = numerator.len() == denominator.len();
-    let (mut above_rounds, mut below_rounds) = (Vec::new(), Vec::new());
-    let mut medians = (Vec::new(), Vec::new());
-    let mut ratios = Vec::with_capacity(resamples);
-    for _ in 0..resamples {
-        draws.rounds(numerator.len(), &mut above_rounds);
-        if is_paired {
-            below_rounds.clone_from(&above_rounds);
-        } else {
-            draws.rounds(denominator.len(), &mut below_rounds);
-        }
-        let over = above.resampled_median(&above_rounds, &mut draws);
-        let under = below.resampled_median(&below_rounds, &mut draws);
-        medians.0.push(over);
-        medians.1.push(under);
-        // NaN when the drawn rounds had no sample on one side; left out of the percentiles.
-        ratios.push(over / under);
-    }
+    let replicates = RatioReplicates::draw(numerator, denominator, resamples, seed);
     RatioIntervals {
-        numerator: Interval::of_replicates(medians.0, level),
-        denominator: Interval::of_replicates(medians.1, level),
-        ratio: Interval::of_replicates(ratios, level),
+        numerator: Interval::of_replicates(replicates.numerator, level),
+        denominator: Interval::of_replicates(replicates.denominator, level),
+        ratio: Interval::of_replicates(replicates.ratio, level),
+    }
+}
+
+/// What the resamples behind [`ratio_intervals`] came to, for whoever asks more than one question of
+/// them.
+#[derive(Clone, Debug, Default)]
+pub struct RatioReplicates {
+    pub numerator: Vec<f64>,
+    pub denominator: Vec<f64>,
+    /// NaN where the drawn rounds had no sample on one side.
+    pub ratio: Vec<f64>,
+}
+
+impl RatioReplicates {
+    pub fn draw(
+        numerator: &[Vec<f64>],
+        denominator: &[Vec<f64>],
+        resamples: usize,
+        seed: u64,
+    ) -> RatioReplicates {
+        let mut draws = Draws::new(seed);
+        let mut above = Pool::new(numerator.iter().map(Vec::as_slice));
+        let mut below = Pool::new(denominator.iter().map(Vec::as_slice));
+        let is_paired = numerator.len() == denominator.len();
+        let (mut above_rounds, mut below_rounds) = (Vec::new(), Vec::new());
+        let mut replicates = RatioReplicates::default();
+        for _ in 0..resamples {
+            draws.rounds(numerator.len(), &mut above_rounds);
+            if is_paired {
+                below_rounds.clone_from(&above_rounds);
+            } else {
+                draws.rounds(denominator.len(), &mut below_rounds);
+            }
+            let over = above.resampled_median(&above_rounds, &mut draws);
+            let under = below.resampled_median(&below_rounds, &mut draws);
+            replicates.numerator.push(over);
+            replicates.denominator.push(under);
+            // NaN is left out of the percentiles.
+            replicates.ratio.push(over / under);
+        }
+        replicates
+    }
+
+    /// The middle `level` of the ratios.
+    pub fn interval(&self, level: f64) -> Interval {
+        Interval::of_replicates(self.ratio.clone(), level)
+    }
+
+    /// Two-sided p of the ratio not being above `limit`: twice the part of the ratios that is not,
+    /// never 0, for more resamples might have found one. 1 when there are none.
+    pub fn p_not_above(&self, limit: f64) -> f64 {
+        self.p_of(|ratio| ratio <= limit)
+    }
+
+    /// Likewise of the ratio not being below `limit`.
+    pub fn p_not_below(&self, limit: f64) -> f64 {
+        self.p_of(|ratio| ratio >= limit)
+    }
+
+    fn p_of(&self, contradicts: impl Fn(f64) -> bool) -> f64 {
+        let known = self.ratio.iter().filter(|ratio| !ratio.is_nan());
+        let (mut count, mut against) = (0u32, 0u32);
+        for ratio in known {
+            count += 1;
+            against += u32::from(contradicts(*ratio));
+        }
+        (2.0 * f64::from(against + 1) / f64::from(count + 1)).min(1.0)
     }
 }
 

@@ -11,7 +11,8 @@ pub fn run(args: &SelftestArgs) -> Result<Exit, Failure> {
     let sections = selftest::sections(args.backend, &args.only)?;
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
     let size = if args.quick { Size::Quick } else { Size::Full };
-    let ground = Ground::open(args.backend, size)?;
+    let mut ground = Ground::open(args.backend, size)?;
+    ground.pairs = args.pairs;
     let _machine = wait_for_machine(&ground.device, false)?;
     let header = ground.header();
     printer::talk(&header.lines());

@@ -107,6 +107,7 @@ impl<'a> LiveBench<'a> {
                 part: Part::Baseline,
                 config: task.baseline_config()?,
                 style,
+                own: None,
             },
             baseline_label,
             builds: Default::default(),
@@ -120,6 +121,7 @@ impl<'a> LiveBench<'a> {
             part: Part::Candidate,
             config: config.clone(),
             style: self.task.style(config),
+            own: None,
         }
     }
 
@@ -289,6 +291,7 @@ impl Bench for LiveBench<'_> {
             status,
             python: None,
             started: Vec::new(),
+            kept: None,
         }
         .confirm(candidates)
     }

@@ -23,6 +23,7 @@ use crate::task::Task;
 const PLAYOFF: Turn = Turn {
     extras: false,
     more_follow: true,
+    keep_processes: false,
 };
 /// Fewer than this many samples per process cannot tell anything.
 const LEAST_PER_ROUND: usize = 5;
@@ -35,6 +36,8 @@ pub struct Candidate<'t> {
 pub(super) struct Duel {
     pub(super) baseline_ns: Vec<f64>,
     pub(super) candidate_ns: Vec<f64>,
+    /// The clocks of baseline and candidate at each sample, where all are known.
+    pub(super) clocks_mhz: Option<[Vec<u32>; 2]>,
     other_caches: Option<OtherCaches>,
     energy_mj: Option<EnergyPair>,
 }
@@ -53,6 +56,8 @@ pub struct Confirmer<'a> {
     pub python: Option<Worker>,
     /// Workers for the next duel.
     pub started: Vec<Starting>,
+    /// Those of the last duel, where the next one is to have them.
+    pub kept: Option<[Worker; 2]>,
 }
 
 /// One duel among others.
@@ -61,6 +66,9 @@ pub(super) struct Turn {
     /// Also measure what is shown beside the verdict.
     pub extras: bool,
     pub more_follow: bool,
+    /// The next duel, between the same two, may have their processes: the image loaded anew, on
+    /// buffers of its own. Only on a GPU, where a candidate cannot touch its process.
+    pub keep_processes: bool,
 }
 
 impl Confirmer<'_> {
@@ -145,6 +153,7 @@ impl Confirmer<'_> {
             let turn = Turn {
                 extras: last,
                 more_follow: !last,
+                keep_processes: false,
             };
             match self.duel(&candidate.contender, per_round, seed, turn)? {
                 Ok(duel) => {
@@ -214,6 +223,19 @@ impl Confirmer<'_> {
         Ok(())
     }
 
+    /// Both start side by side.
+    fn start_both(&mut self, candidate: &Contender) -> Result<[Worker; 2], Failure> {
+        let challenger = self.start(candidate)?;
+        let baseline = match self.python.take() {
+            Some(worker) => worker,
+            None => {
+                let starting = self.start(self.baseline)?;
+                greet(starting, self.baseline)?
+            }
+        };
+        Ok([baseline, greet(challenger, candidate)?])
+    }
+
     /// Each side in a fresh process of its own. `Ok(Err(outcome))`: the candidate failed.
     pub(super) fn duel(
         &mut self,
@@ -225,18 +247,13 @@ impl Confirmer<'_> {
         let mut forgiven = 0;
         loop {
             let python = matches!(self.baseline.program.worker, WorkerKind::Python(_));
-            // Both start side by side.
-            let challenger = self.start(candidate)?;
-            let baseline = match self.python.take() {
-                Some(worker) => worker,
-                None => {
-                    let starting = self.start(self.baseline)?;
-                    greet(starting, self.baseline)?
-                }
+            let [baseline, challenger] = match self.kept.take() {
+                Some(workers) => workers,
+                None => self.start_both(candidate)?,
             };
             let mut corners = [
                 Corner::new(baseline, self.baseline),
-                Corner::new(greet(challenger, candidate)?, candidate),
+                Corner::new(challenger, candidate),
             ];
             let mut arena = Arena {
                 task: self.task,
@@ -250,6 +267,10 @@ impl Confirmer<'_> {
             let acting = arena.acting;
             let stop = match fought {
                 Ok(duel) => {
+                    if turn.keep_processes && corners.iter_mut().all(Corner::is_sound) {
+                        self.kept = Some(corners.map(|corner| corner.worker));
+                        return Ok(Ok(duel));
+                    }
                     if turn.more_follow {
                         self.start_next(candidate)?;
                     }

@@ -1,5 +1,6 @@
 //! One candidate in a worker: load, check on every shape, time, check what was timed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_core::input;
@@ -67,11 +68,21 @@ pub struct Contender {
     pub part: Part,
     pub config: Assignment,
     pub style: Style,
+    /// Whose launch and arguments it has, where that is not the task it is judged by: a kernel of
+    /// another revision.
+    pub own: Option<Arc<Task>>,
 }
 
 impl Contender {
     pub fn problem(&self, task: &Task, shape: &Shape, seed: u64) -> Result<Problem, Failure> {
+        let task = self.own.as_deref().unwrap_or(task);
         task.problem(self.part, shape, &self.config, seed)
+    }
+
+    /// Whether a constraint keeps its config off a shape.
+    fn skips(&self, task: &Task, shape: &Shape) -> bool {
+        let task = self.own.as_deref().unwrap_or(task);
+        task.skips(shape, &self.config).is_some()
     }
 }
 
@@ -103,7 +114,7 @@ pub fn evaluate(
     let skipped_shapes = task
         .checked_shapes()
         .into_iter()
-        .filter(|shape| task.skips(shape, &contender.config).is_some())
+        .filter(|shape| contender.skips(task, shape))
         .map(|shape| shape.name.clone())
         .collect();
     let mut forgiven = 0;
@@ -130,18 +141,27 @@ pub fn evaluate(
         // Only one that answers and vouches for itself may serve the next candidate.
         let answers = matches!(outcome, Outcome::Measured(_) | Outcome::Wrong(_));
         let mut on_device = Duration::ZERO;
-        if answers && crew.keeps_workers() {
-            let unloaded = worker.request(&Request::Unload, UNLOAD_DEADLINE);
-            if let Ok((Response::Unloaded { device_nanos }, _)) = unloaded {
-                on_device = Duration::from_nanos(device_nanos);
-                crew.give_back(worker);
-            }
+        if answers
+            && crew.keeps_workers()
+            && let Some(time) = unload(&mut worker)
+        {
+            on_device = time;
+            crew.give_back(worker);
         }
         return Ok(Evaluated {
             outcome,
             skipped_shapes,
             on_device,
         });
+    }
+}
+
+/// Has a worker forget its image and vouch for itself; the time its device was at work, or nothing
+/// when it is not to be used again.
+pub fn unload(worker: &mut Worker) -> Option<Duration> {
+    match worker.request(&Request::Unload, UNLOAD_DEADLINE) {
+        Ok((Response::Unloaded { device_nanos }, _)) => Some(Duration::from_nanos(device_nanos)),
+        _ => None,
     }
 }
 
@@ -230,7 +250,7 @@ impl Run<'_> {
         load(worker, &self.contender.program, deadline)?;
         let mut error_ratio: f64 = 0.0;
         for (index, shape) in self.task.checked_shapes().into_iter().enumerate() {
-            if self.task.skips(shape, &self.contender.config).is_some() {
+            if self.contender.skips(self.task, shape) {
                 continue;
             }
             error_ratio = error_ratio.max(self.check(worker, shape, index, deadline)?);

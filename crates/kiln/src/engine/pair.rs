@@ -39,6 +39,7 @@ pub fn compare(
         status: &mut |_| {},
         python: None,
         started: Vec::new(),
+        kept: None,
     };
     let (mut baseline_rounds, mut candidate_rounds) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
@@ -46,6 +47,7 @@ pub fn compare(
         let turn = Turn {
             extras: false,
             more_follow: round + 1 < plan.rounds,
+            keep_processes: false,
         };
         match confirmer.duel(candidate, plan.per_round, seed, turn)? {
             Ok(duel) => {

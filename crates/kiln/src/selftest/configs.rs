@@ -51,5 +51,6 @@ pub fn contender(
         part: Part::Candidate,
         config: config.clone(),
         style: task.style(config),
+        own: None,
     })
 }

@@ -39,6 +39,8 @@ impl Size {
 pub struct Ground {
     pub backend: Backend,
     pub size: Size,
+    /// Pairs for the gate, where the user wants another number.
+    pub pairs: Option<usize>,
     pub device: DeviceInfo,
     pub jobs: usize,
     /// For everything that is not about compiling.
@@ -81,6 +83,7 @@ impl Ground {
         Ok(Ground {
             backend,
             size,
+            pairs: None,
             device: scout.device.clone(),
             jobs,
             pool: pool_in(&folder.path().join("home"), jobs)?,

@@ -336,15 +336,20 @@ impl Task {
         for path in self.data_files() {
             hasher.update(&fs::read(path).unwrap_or_default());
         }
-        for text in self.closure(roots) {
+        for (_, text) in self.closure(roots) {
             hasher.update(&(text.len() as u64).to_le_bytes());
             hasher.update(text.as_bytes());
         }
         hasher.finalize().to_hex().to_string()
     }
 
-    /// Texts of some files and of all they include from the project.
-    fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<String> {
+    /// The kernel's source and all it includes from the project.
+    pub fn kernel_files(&self) -> Vec<(PathBuf, String)> {
+        self.closure(vec![self.source.clone()])
+    }
+
+    /// Some files and all they include from the project, with their texts.
+    fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
         while let Some(path) = roots.pop() {
@@ -354,7 +359,7 @@ impl Task {
             let text = fs::read(&path).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             roots.extend(self.project_includes(&path, &text));
-            texts.push(text);
+            texts.push((path, text));
         }
         texts
     }
@@ -376,7 +381,7 @@ impl Task {
         let tunables = self.space.tunables().iter().map(|t| t.name.as_str());
         tunables
             .filter(|name| !in_flags(name) && !in_launch(name))
-            .filter(|name| !texts.iter().any(|text| has_word(text, name)))
+            .filter(|name| !texts.iter().any(|(_, text)| has_word(text, name)))
             .collect()
     }
 
@@ -437,7 +442,7 @@ impl Task {
         for (path, function, span) in named {
             let function = plain_name(function);
             let texts = self.closure(vec![path.clone()]);
-            if texts.iter().any(|text| has_word(text, function)) {
+            if texts.iter().any(|(_, text)| has_word(text, function)) {
                 continue;
             }
             let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -445,7 +450,7 @@ impl Task {
                 format!("`{file}` has no function `{function}`"),
                 span.clone(),
             );
-            let words = texts.iter().flat_map(|text| words(text));
+            let words = texts.iter().flat_map(|(_, text)| words(text));
             let near = kiln_core::diagnostic::nearest(function, words);
             let hint = near.map(|near| format!("did you mean `{near}`?"));
             return Err(self
@@ -483,7 +488,7 @@ impl Task {
     }
 
     /// Inputs and expected outputs that come from files.
-    fn data_files(&self) -> Vec<String> {
+    pub fn data_files(&self) -> Vec<String> {
         let mut files = Vec::new();
         for shape in &self.manifest().shapes {
             for argument in &self.manifest().arguments {

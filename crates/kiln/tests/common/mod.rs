@@ -208,3 +208,56 @@ pub fn cuda() -> Option<PathBuf> {
     }
     Some(wheel)
 }
+
+/// The loop of [`Project::with_scale`]; each repeat is as much work again.
+pub fn scale_source(repeats: u32) -> String {
+    format!(
+        "#ifndef UNROLL\n#define UNROLL 4\n#endif\n\
+         void scale(const float *x, float *y, int n) {{\n\
+         for (int r = 0; r < {repeats}; r++)\n\
+         for (int i = 0; i < n; i++) {{ float s = x[i];\n\
+         for (int k = 0; k < 8; k++) s = s * 0.99f + 0.5f; y[i] = s; }}\n}}\n"
+    )
+}
+
+impl Project {
+    /// A kernel that takes tens of microseconds, in a git repository with one commit.
+    pub fn with_scale() -> Project {
+        let project = Project::new();
+        project
+            .write("scale.c", &scale_source(1))
+            .write(
+                "reference.c",
+                "void scale(const double *x, double *y, int n) { for (int i = 0; i < n; i++) { double s = x[i]; \
+                 for (int k = 0; k < 8; k++) s = s * 0.99 + 0.5; y[i] = s; } }\n",
+            )
+            .write(
+                "kiln.toml",
+                "[kernel]\nname = \"scale\"\nsource = \"scale.c\"\nentry = \"scale\"\nflags = [\"-O2\"]\n\
+                 [tunables]\nUNROLL = [1, 2, 4]\n\
+                 [shapes.target]\nN = 20000\n[shapes.large]\nN = 50000\n[shapes.tiny]\nN = 5\n\
+                 [arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
+                 y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\n\
+                 n = { dtype = \"i32\", value = \"N\" }\n\
+                 [reference]\nc = \"reference.c:scale\"\n[baseline]\nc = \"scale.c:scale\"\n",
+            );
+        project.git(&["init", "-q"]);
+        project.commit("first");
+        project
+    }
+
+    pub fn git(&self, arguments: &[&str]) {
+        let output = Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b.c"])
+            .args(arguments)
+            .current_dir(&self.root)
+            .output()
+            .expect("git runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+
+    pub fn commit(&self, message: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-qm", message]);
+    }
+}

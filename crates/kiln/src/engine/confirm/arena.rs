@@ -14,7 +14,7 @@ use super::Duel;
 use crate::engine::evaluate::{self, Contender, Stop};
 use crate::engine::oracle::Oracle;
 use crate::engine::sampling::{self, Style};
-use crate::engine::worker::{Worker, WorkerEnd};
+use crate::engine::worker::{Worker, WorkerEnd, WorkerKind};
 use crate::engine::{Stream, run_deadline};
 use crate::exit::Failure;
 use crate::task::Task;
@@ -32,6 +32,8 @@ pub(super) struct Corner<'a> {
     /// What one sample is; known after warming up.
     pub(super) plan: Option<SamplePlan>,
     pub(super) samples_ns: Vec<f64>,
+    /// The clock at each of them, as far as it is known.
+    pub(super) clocks_mhz: Vec<u32>,
     /// The fastest of a few single launches with the caches emptied: on inputs met for the first
     /// time, and on those of the samples.
     pub(super) fresh_ns: f64,
@@ -70,12 +72,19 @@ impl<'a> Corner<'a> {
             contender,
             plan: None,
             samples_ns: Vec::new(),
+            clocks_mhz: Vec::new(),
             fresh_ns: f64::INFINITY,
             known_ns: f64::INFINITY,
             other_caches_ns: None,
             energy_mj: None,
             found_right: Vec::new(),
         }
+    }
+
+    /// Whether its process may serve once more; only a GPU's says so.
+    pub(super) fn is_sound(&mut self) -> bool {
+        let on_gpu = matches!(self.contender.program.worker, WorkerKind::Cuda { .. });
+        on_gpu && evaluate::unload(&mut self.worker).is_some()
     }
 }
 
@@ -124,7 +133,13 @@ impl Arena<'_> {
         if let Some(fault) = remembers_inputs(candidate) {
             return Err(Stop::Wrong(fault));
         }
+        let clocks_mhz = [&mut *baseline, &mut *candidate].map(|corner| {
+            let all_known = corner.clocks_mhz.len() == corner.samples_ns.len();
+            all_known.then(|| std::mem::take(&mut corner.clocks_mhz))
+        });
+        let [of_baseline, of_candidate] = clocks_mhz;
         Ok(Duel {
+            clocks_mhz: of_baseline.zip(of_candidate).map(<[Vec<u32>; 2]>::from),
             baseline_ns: std::mem::take(&mut baseline.samples_ns),
             candidate_ns: std::mem::take(&mut candidate.samples_ns),
             other_caches: baseline.other_caches_ns.zip(candidate.other_caches_ns).map(
@@ -287,8 +302,11 @@ impl Arena<'_> {
         let poison = input::mix(&[self.seed, 100 + step]);
         let problem = self.prepare(corner, seed, deadline)?;
         let plan = corner.plan.expect("set up before sampling");
-        let (nanos, _) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
+        let (nanos, conditions) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
         corner.samples_ns.extend(nanos);
+        corner
+            .clocks_mhz
+            .extend(conditions.into_iter().flat_map(|c| c.clocks_mhz));
         self.check_outputs(corner, &problem, seed, poison, deadline)
     }
 

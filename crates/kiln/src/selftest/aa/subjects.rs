@@ -56,12 +56,15 @@ fn of_timing(entry: &str, n: u64, repeats: u64, pairs: &'static [(Settings, Sett
 /// Pairs without a difference.
 pub fn same(backend: Backend) -> Vec<Subject> {
     if backend == Backend::Cpu {
-        return vec![Subject {
-            name: "hello_cpu".into(),
+        let twin: Edit<'static> = ("TWIN      = { value = 0 }", "TWIN      = [0, 1]".into());
+        let of = |n: u32| Subject {
+            name: format!("hello_cpu n={n}"),
             kernel: kernels::HELLO_CPU,
-            edits: vec![("TWIN      = { value = 0 }", "TWIN      = [0, 1]".into())],
+            edits: vec![twin.clone(), ("N = 262144", format!("N = {n}"))],
             pairs: TWINS,
-        }];
+        };
+        // Through memory, and inside the nearest cache.
+        return vec![of(262_144), of(2_048)];
     }
     let mut subjects = vec![
         Subject {
@@ -118,6 +121,30 @@ pub fn slowed() -> Vec<Subject> {
     subjects
 }
 
+/// Pairs where the second does 1, 2 or 5 % more work: bound by arithmetic, and by the L2 cache.
+pub fn slowed_by(percent: u32) -> Vec<Subject> {
+    const BY_1: &[(Settings, Settings)] =
+        &[(&[("SLOWDOWN_PERMILLE", 0)], &[("SLOWDOWN_PERMILLE", 10)])];
+    const BY_5: &[(Settings, Settings)] =
+        &[(&[("SLOWDOWN_PERMILLE", 0)], &[("SLOWDOWN_PERMILLE", 50)])];
+    let pairs = match percent {
+        1 => BY_1,
+        5 => BY_5,
+        _ => SLOWED,
+    };
+    let compute = [10_000, 20_000, 40_000, 80_000, 150_000];
+    let compute = compute.map(|repeats| of_timing("compute", COMPUTE_N, repeats, pairs));
+    let mut subjects: Vec<Subject> = compute.into_iter().collect();
+    subjects.push(of_timing("l2", 1 << 20, 400, pairs));
+    for subject in &mut subjects {
+        subject.edits.push((
+            "SLOWDOWN_PERMILLE = [0, 20]",
+            "SLOWDOWN_PERMILLE = [0, 10, 20, 50]".into(),
+        ));
+    }
+    subjects
+}
+
 #[cfg(test)]
 mod tests {
     use kiln_core::manifest::Manifest;
@@ -127,7 +154,14 @@ mod tests {
 
     #[test]
     fn every_pair_is_in_its_space() {
-        let all = [same(Backend::Cuda), same(Backend::Cpu), slowed()];
+        let all = [
+            same(Backend::Cuda),
+            same(Backend::Cpu),
+            slowed(),
+            slowed_by(1),
+            slowed_by(2),
+            slowed_by(5),
+        ];
         for subject in all.into_iter().flatten() {
             let text = subject
                 .kernel

@@ -1,0 +1,21 @@
+//! Is this kernel as fast as that one? What `kiln compare` and `kiln gate` share.
+//!
+//! Flow: [`spec::Spec`] is what a user typed, a [`Stage`] holds the machine and makes a task for every
+//! shape, a [`Side`] becomes a contender on it, [`judge`] checks both, measures them in turns and
+//! corrects over all shapes, and [`report`] tells people, programs and CI.
+
+pub mod baseline;
+mod git;
+pub mod judge;
+pub mod junit;
+pub mod markdown;
+pub mod report;
+mod side;
+mod spec;
+mod stage;
+mod tree;
+
+pub use judge::{Answer, Findings, judge};
+pub use side::{Origin, Side, config_on, contender, default_config, resolve, settle};
+pub use spec::parse_config;
+pub use stage::{Shapes, Stage, time_briefly};

@@ -1,0 +1,266 @@
+//! Shape by shape: both sides checked against the reference, then timed in turns until decided; in
+//! the end corrected over all shapes.
+
+use std::time::Instant;
+
+use kiln_core::trial::{Assignment, Outcome};
+use kiln_core::verdict::Verdict;
+use kiln_core::verdict::sequential::{Look, holm};
+
+use super::side::{self, Side};
+use super::stage::Stage;
+use crate::cache;
+use crate::engine::crew::Crew;
+use crate::engine::evaluate::{self, Contender, Seeds};
+use crate::engine::oracle::Oracle;
+use crate::engine::versus::{self, Budget, Fallen, Judged, Limits, Match, Plan};
+use crate::engine::worker::{Starting, WorkerKind};
+use crate::engine::{interrupt, interrupted};
+use crate::exit::{Exit, Failure};
+use crate::printer;
+use crate::task::Task;
+
+/// What is asked about one shape.
+pub struct Pairing {
+    pub shape: String,
+    pub a: Side,
+    pub b: Side,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub margin: f64,
+    pub budget: Budget,
+}
+
+/// The answer for one shape, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    Faster,
+    Same,
+    Undecided,
+    Slower,
+    /// A side gives no right answer, so there is nothing to time.
+    Wrong,
+}
+
+impl Answer {
+    pub fn name(self) -> &'static str {
+        match self {
+            Answer::Faster => Verdict::Faster.name(),
+            Answer::Same => Verdict::Same.name(),
+            Answer::Undecided => Verdict::Undecided.name(),
+            Answer::Slower => Verdict::Slower.name(),
+            Answer::Wrong => "WRONG",
+        }
+    }
+}
+
+impl From<Verdict> for Answer {
+    fn from(verdict: Verdict) -> Answer {
+        match verdict {
+            Verdict::Faster => Answer::Faster,
+            Verdict::Slower => Answer::Slower,
+            Verdict::Same => Answer::Same,
+            Verdict::Undecided => Answer::Undecided,
+        }
+    }
+}
+
+pub struct ShapeFinding {
+    pub shape: String,
+    pub dimensions: Vec<(String, i64)>,
+    /// Where the manifest speaks of it.
+    pub line: usize,
+    pub a_config: Option<Assignment>,
+    pub b_config: Option<Assignment>,
+    pub result: Result<Judged, Fallen>,
+    pub seconds: f64,
+}
+
+impl ShapeFinding {
+    pub fn answer(&self) -> Answer {
+        match &self.result {
+            Ok(judged) => judged.look.verdict.into(),
+            Err(_) => Answer::Wrong,
+        }
+    }
+}
+
+/// Everything a comparison found.
+pub struct Findings {
+    pub settings: Settings,
+    pub a: String,
+    pub b: String,
+    pub shapes: Vec<ShapeFinding>,
+    pub notes: Vec<String>,
+}
+
+impl Findings {
+    /// The worst of all shapes.
+    pub fn answer(&self) -> Answer {
+        let answers = self.shapes.iter().map(ShapeFinding::answer);
+        answers.max().unwrap_or(Answer::Undecided)
+    }
+}
+
+pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<Findings, Failure> {
+    let names: Vec<String> = pairings.iter().map(|p| p.shape.clone()).collect();
+    let mut notes: Vec<String> = Vec::new();
+    let mut shapes = Vec::new();
+    let mut started = Vec::new();
+    for (index, pairing) in pairings.iter().enumerate() {
+        printer::talk(&format!(
+            "shape `{}` ({} of {}): checking both sides, then timing them in turns",
+            pairing.shape,
+            index + 1,
+            pairings.len()
+        ));
+        let task = stage.task(&pairing.shape, &names)?;
+        for note in pairing.a.notes.iter().chain(&pairing.b.notes) {
+            if !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+        let plan = (settings, names.len());
+        shapes.push(one_shape(stage, &task, pairing, plan, &mut started)?);
+    }
+    let mut looks: Vec<&mut Look> = shapes
+        .iter_mut()
+        .filter_map(|s| Some(&mut s.result.as_mut().ok()?.look))
+        .collect();
+    holm(&mut looks, names.len());
+    let label = |of: fn(&Pairing) -> &Side| {
+        let first = pairings.first();
+        first.map_or(String::new(), |p| of(p).label.clone())
+    };
+    Ok(Findings {
+        settings,
+        a: label(|p| &p.a),
+        b: label(|p| &p.b),
+        shapes,
+        notes,
+    })
+}
+
+fn one_shape(
+    stage: &Stage,
+    task: &Task,
+    pairing: &Pairing,
+    (settings, shapes): (Settings, usize),
+    processes: &mut Vec<Starting>,
+) -> Result<ShapeFinding, Failure> {
+    let started = Instant::now();
+    let mut finding = ShapeFinding {
+        shape: pairing.shape.clone(),
+        dimensions: task.manifest().target().dimensions.clone(),
+        line: stage.line_of(&pairing.shape),
+        a_config: None,
+        b_config: None,
+        result: Err(Fallen {
+            side: versus::Side::A,
+            outcome: None,
+            message: String::new(),
+        }),
+        seconds: 0.0,
+    };
+    let fallen = |side, outcome: Outcome| Fallen {
+        side,
+        message: outcome.to_string(),
+        outcome: Some(outcome),
+    };
+    let mut ready: Vec<Contender> = Vec::new();
+    for (which, side) in [(versus::Side::A, &pairing.a), (versus::Side::B, &pairing.b)] {
+        let built = side::contender(stage, task, side)?;
+        if interrupt::asked() {
+            return Err(interrupted());
+        }
+        match built {
+            Ok(contender) => ready.push(contender),
+            Err(outcome) => {
+                finding.result = Err(fallen(which, outcome));
+                return Ok(finding);
+            }
+        }
+    }
+    let [a, b] = &ready[..] else {
+        return Err(Failure::new(Exit::Bug, "a comparison has two sides"));
+    };
+    side::may_come_second(b)?;
+    finding.a_config = Some(a.config.clone());
+    finding.b_config = Some(b.config.clone());
+    let mut oracle = Oracle::new(task, &stage.pool)?;
+    let secret = cache::random_u64();
+    let mut checker = Checker::new(task);
+    let mut pair_ns = 0.0;
+    for (which, contender) in [(versus::Side::A, a), (versus::Side::B, b)] {
+        match checker.check(task, &mut oracle, contender, secret)? {
+            Ok(ns) => pair_ns += ns,
+            Err(outcome) => {
+                finding.result = Err(fallen(which, outcome));
+                return Ok(finding);
+            }
+        }
+    }
+    drop(checker);
+    let limits = Limits {
+        margin: settings.margin,
+        shapes,
+    };
+    let plan = Plan::new(a.style, limits, settings.budget, pair_ns);
+    let sides = Match {
+        task,
+        oracle: &mut oracle,
+        baseline: a,
+        candidate: b,
+        secret,
+        status: &mut |_| {},
+    };
+    finding.result = versus::judge(sides, &plan, processes)?;
+    finding.seconds = started.elapsed().as_secs_f64();
+    Ok(finding)
+}
+
+/// Tries contenders on every shape that is checked before anything counts.
+pub struct Checker {
+    crew: Option<Crew>,
+}
+
+impl Checker {
+    pub fn new(task: &Task) -> Checker {
+        // On a GPU one process serves both; elsewhere each has its own.
+        let kind = WorkerKind::Cuda {
+            support: task.support.clone(),
+        };
+        Checker {
+            crew: task.is_cuda().then(|| Crew::new(kind)),
+        }
+    }
+
+    /// Nanoseconds of a launch, or what is wrong with it.
+    pub fn check(
+        &mut self,
+        task: &Task,
+        oracle: &mut Oracle,
+        contender: &Contender,
+        secret: u64,
+    ) -> Result<Result<f64, Outcome>, Failure> {
+        let seeds = Seeds {
+            secret,
+            batch: 0,
+            trial: 0,
+            timed_inputs_are_checked: task.is_cuda(),
+        };
+        let worker = &contender.program.worker;
+        let mut own = Crew::new(worker.clone());
+        let crew = match (&mut self.crew, worker) {
+            (Some(crew), WorkerKind::Cuda { .. }) => crew,
+            _ => &mut own,
+        };
+        let evaluated = evaluate::evaluate(task, oracle, crew, contender, seeds, None)?;
+        Ok(match evaluated.outcome.median_ns() {
+            Some(ns) => Ok(ns),
+            None => Err(evaluated.outcome),
+        })
+    }
+}

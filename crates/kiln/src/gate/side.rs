@@ -1,0 +1,233 @@
+//! One side of a comparison: where its kernel comes from, and in which config it runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kiln_core::study::Study;
+use kiln_core::trial::{Assignment, Outcome};
+
+use super::git;
+use super::spec::{Spec, Values};
+use super::stage::Stage;
+use super::tree::Tree;
+use crate::engine::evaluate::Contender;
+use crate::engine::worker::WorkerKind;
+use crate::exit::Failure;
+use crate::report::terminal::config_text;
+use crate::store::{SqliteStore, Store};
+use crate::task::{Part, Task};
+
+#[derive(Clone)]
+pub enum Origin {
+    /// Manifest and source as they are.
+    Current,
+    /// Another source file.
+    Source(PathBuf),
+    /// Another time.
+    Tree(Arc<Tree>),
+    /// The manifest's [baseline].
+    Baseline,
+}
+
+#[derive(Clone)]
+pub struct Side {
+    pub label: String,
+    pub origin: Origin,
+    /// `None` where the other side's will do.
+    pub config: Option<Values>,
+    pub notes: Vec<String>,
+}
+
+/// What a user named, ready to be built.
+pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
+    let mut notes = Vec::new();
+    let (origin, config) = match Spec::parse(text)? {
+        Spec::Baseline => (Origin::Baseline, None),
+        Spec::Config(values) => (Origin::Current, Some(values)),
+        Spec::Study(id) => {
+            let study = study(stage, id)?;
+            let winner = study.winner().ok_or_else(|| {
+                Failure::usage(format!("study {id} has no confirmed winner"))
+                    .hint(format!("`kiln studies show {id}` says what came of it"))
+            })?;
+            notes.extend(changed_since(stage, &study)?);
+            (Origin::Current, Some(winner.config.clone()))
+        }
+        Spec::Source { path, config } => {
+            let absolute = path.canonicalize().map_err(|e| {
+                Failure::usage(format!("cannot use `{}`: {e}", path.display()))
+                    .hint("source files are found from the folder kiln runs in")
+            })?;
+            (Origin::Source(absolute), config)
+        }
+        Spec::Git {
+            revision,
+            path,
+            config,
+        } => {
+            let tree = git::checkout(&stage.file, &revision, path.as_deref())?;
+            (Origin::Tree(Arc::new(tree)), config)
+        }
+    };
+    Ok(Side {
+        label: text.to_string(),
+        origin,
+        config,
+        notes,
+    })
+}
+
+/// A side that named no config gets the other's, else the latest winner's, else the only one.
+pub fn settle(stage: &Stage, task: &Task, sides: [&mut Side; 2]) -> Result<(), Failure> {
+    let [a, b] = sides;
+    let known = a.config.clone().or_else(|| b.config.clone());
+    for side in [a, b] {
+        if side.config.is_some() || matches!(side.origin, Origin::Baseline) {
+            continue;
+        }
+        side.config = Some(match &known {
+            Some(config) => config.clone(),
+            None => default_config(stage, task)?,
+        });
+    }
+    Ok(())
+}
+
+/// The config a kernel runs in where nobody says: the latest winner's, else the only one there is.
+pub fn default_config(stage: &Stage, task: &Task) -> Result<Values, Failure> {
+    if task.space.count() == Some(1) {
+        return task.any_config();
+    }
+    let none = || {
+        Failure::usage(format!(
+            "which config of `{}` is meant?",
+            stage.file.manifest.kernel.name
+        ))
+        .hint("give one, as `NAME=VALUE,…`, or find one with `kiln tune`")
+    };
+    let store = SqliteStore::open_existing(&stage.file.root)?.ok_or_else(none)?;
+    let name = stage.file.name();
+    let won = store.studies()?.into_iter().rev().find(|s| {
+        s.header.manifest == name && s.winner.is_some() && s.header.replayed_from.is_none()
+    });
+    let study = store.study(won.ok_or_else(none)?.id)?;
+    let winner = study.winner().ok_or_else(none)?;
+    Ok(winner.config.clone())
+}
+
+pub fn study(stage: &Stage, id: u64) -> Result<Study, Failure> {
+    let store = SqliteStore::open_existing(&stage.file.root)?;
+    let store =
+        store.ok_or_else(|| Failure::usage("no studies here yet").hint("`kiln tune` makes one"))?;
+    store.study(id)
+}
+
+/// A study keeps configs and a hash of the sources, not the sources themselves.
+fn changed_since(stage: &Stage, study: &Study) -> Result<Option<String>, Failure> {
+    let name = stage.file.name();
+    if study.header.manifest != name {
+        return Ok(Some(format!(
+            "study {} was of `{}`: its config is taken, and the kernel of `{name}`",
+            study.id, study.header.manifest
+        )));
+    }
+    let target = stage.file.manifest.target().name.clone();
+    let task = stage.task(&target, &[])?;
+    let changed = task.sources_hash()[..16] != study.header.identity.sources;
+    Ok(changed.then(|| {
+        format!(
+            "a source file changed since study {0}: its config is compared on the source as it is now \
+             (`git:REVISION@{1}` has the old one)",
+            study.id,
+            study.winner().map_or(String::new(), |w| config_text(&w.config).replace(' ', ","))
+        )
+    }))
+}
+
+/// A config of a task from values by name; tunables without a choice need not be named.
+pub fn config_on(task: &Task, label: &str, values: &Values) -> Result<Assignment, Failure> {
+    let mut values = values.clone();
+    for tunable in task.space.tunables() {
+        let named = values.iter().any(|(name, _)| *name == tunable.name);
+        if let ([only], false) = (tunable.values.as_slice(), named) {
+            values.push((tunable.name.clone(), only.clone()));
+        }
+    }
+    let found = task.space.config_from(&values).map_err(|e| {
+        let failure = Failure::usage(format!("`{label}`: {e}"));
+        match e.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure.hint("a config names every tunable that has a choice: `NAME=VALUE,…`"),
+        }
+    })?;
+    if !task.space.contains(&found) {
+        let rules = task.space.broken_rules(&found);
+        let rules: Vec<String> = rules.iter().map(|r| format!("`{}`", r.name)).collect();
+        return Err(Failure::usage(format!(
+            "`{label}`: the config is not valid on shape `{}`: it breaks {}",
+            task.manifest().target().name,
+            rules.join(", ")
+        ))
+        .hint("`kiln check --explain` shows what each rule removes"));
+    }
+    Ok(task.space.assignment(&found))
+}
+
+/// A side built for a task. `Ok(Err(outcome))`: it does not compile, or a gate refuses it.
+pub fn contender(
+    stage: &Stage,
+    task: &Task,
+    side: &Side,
+) -> Result<Result<Contender, Outcome>, Failure> {
+    if matches!(side.origin, Origin::Baseline) {
+        return baseline(stage, task);
+    }
+    let own = stage.own_task(&side.origin, &side.label, task)?;
+    let of = own.as_deref().unwrap_or(task);
+    let config = config_on(of, &side.label, &side.config.clone().unwrap_or_default())?;
+    let build = of.candidate_build(&config);
+    let built = match stage.pool.build_one(&build)? {
+        Ok(built) => built,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    let facts = of.compile_facts(&built, &config);
+    if let Some(outcome) = of.gate_after_compiling(&facts, &config) {
+        return Ok(Err(outcome));
+    }
+    Ok(Ok(Contender {
+        program: built.program(&build),
+        part: Part::Candidate,
+        style: of.style(&config),
+        config,
+        own,
+    }))
+}
+
+fn baseline(stage: &Stage, task: &Task) -> Result<Result<Contender, Outcome>, Failure> {
+    let (source, _) = task.baseline_source()?;
+    let program = match stage.pool.program(&source)? {
+        Ok(program) => program,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    let config = task.baseline_config()?;
+    let mut style = task.style(&config);
+    style.cores = task.baseline_cores()?;
+    Ok(Ok(Contender {
+        program,
+        part: Part::Baseline,
+        config,
+        style,
+        own: None,
+    }))
+}
+
+/// Only the first side keeps its process, and one that imports PyTorch has to.
+pub fn may_come_second(contender: &Contender) -> Result<(), Failure> {
+    match contender.program.worker {
+        WorkerKind::Python(_) => Err(Failure::usage(
+            "a baseline in Python can only be the first side",
+        )
+        .hint("swap them: `kiln compare baseline OTHER`")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,233 @@
+//! `kiln compare` through the real program: every kind of side, every verdict, every refusal.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::{Mutex, MutexGuard};
+
+use common::{Project, scale_source, text};
+
+/// They time things, so they take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+const FASTER: i32 = 0;
+const SLOWER: i32 = 1;
+const SAME: i32 = 5;
+const WRONG: i32 = 6;
+
+#[test]
+fn configs_and_files_and_the_baseline() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    project.write("slow.c", &scale_source(2));
+    // A wide margin: the machine may be busy, and the question is another one.
+    let same = [
+        "compare", "UNROLL=1", "UNROLL=2", "--margin", "0.3", "--json",
+    ];
+    let document = project.json(&same, &[SAME]);
+    assert_eq!(document["verdict"], "SAME");
+    assert_eq!(document["exit_code"], SAME);
+    assert_eq!(document["margin"], 0.3);
+    let shape = &document["shapes"][0];
+    assert_eq!(shape["shape"], "target");
+    assert_eq!(shape["a_config"], "UNROLL=1");
+    assert_eq!(shape["b_config"], "UNROLL=2");
+    assert_eq!(shape["level"], 0.9875);
+    assert!(shape["cycles"].is_null(), "a CPU's clock is not known");
+    assert!(shape["rounds"].as_u64().unwrap() >= 3);
+
+    let document = project.json(&["compare", "UNROLL=1", "slow.c", "--json"], &[SLOWER]);
+    let shape = &document["shapes"][0];
+    assert_eq!(shape["b_config"], "UNROLL=1", "the other side's");
+    let (speedup, delta) = (shape["speedup"].as_f64(), shape["cliffs_delta"].as_f64());
+    assert!((0.3..0.8).contains(&speedup.unwrap()), "{shape}");
+    assert!(delta.unwrap() < -0.5 && shape["p_value"].as_f64().unwrap() < 0.01);
+    assert!(
+        shape["rounds"].as_u64().unwrap() >= 6,
+        "not at the first look"
+    );
+
+    let output = project.run(&["compare", "slow.c", "baseline"]);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "which config? {}",
+        text(&output.stderr)
+    );
+    let output = project.run(&["compare", "slow.c@UNROLL=4", "baseline"]);
+    assert_eq!(
+        output.status.code(),
+        Some(FASTER),
+        "{}",
+        text(&output.stderr)
+    );
+    let table = text(&output.stdout);
+    assert!(
+        table.contains("FASTER") && table.contains("slow.c@UNROLL=4"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_wrong_side_is_refused_before_any_timing() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    project
+        .write("wrong.c", &scale_source(1).replace("0.5f", "0.6f"))
+        .write(
+            "broken.c",
+            "void scale(const float *x, float *y, int n) { oops }\n",
+        )
+        .write(
+            "crash.c",
+            "void scale(const float *x, float *y, int n) { *(volatile int *)8 = n; }\n",
+        );
+    for (file, said) in [
+        ("wrong.c", "wrong result on shape `tiny`"),
+        ("broken.c", "does not compile"),
+        ("crash.c", "SIGSEGV"),
+    ] {
+        for (a, b) in [(file, "UNROLL=1"), ("UNROLL=1", file)] {
+            let output = project.run(&["compare", a, b]);
+            assert_eq!(
+                output.status.code(),
+                Some(WRONG),
+                "{}",
+                text(&output.stderr)
+            );
+            let table = text(&output.stdout);
+            assert!(table.contains("WRONG") && table.contains(said), "{table}");
+            assert!(table.contains(&format!("`{file}`")), "{table}");
+        }
+    }
+    let document = project.json(&["compare", "UNROLL=1", "wrong.c", "--json"], &[WRONG]);
+    let shape = &document["shapes"][0];
+    assert_eq!(shape["side"], "b");
+    assert_eq!(shape["reason"], "numerics");
+    assert!(shape["a_ns"].is_null());
+}
+
+#[test]
+fn revisions() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    project.write("scale.c", &scale_source(2));
+    project.commit("slower");
+    project.write("notes.txt", "not committed\n");
+    let before = project.root.join(".git/index");
+    let index = std::fs::read(&before).unwrap();
+    let document = project.json(&["compare", "git:HEAD~1", "UNROLL=1", "--json"], &[SLOWER]);
+    assert_eq!(document["a"], "git:HEAD~1");
+    let arguments = [
+        "compare",
+        "git:HEAD@UNROLL=1",
+        "git:HEAD~1:kiln.toml",
+        "--json",
+    ];
+    project.json(&arguments, &[FASTER]);
+    assert_eq!(
+        std::fs::read(&before).unwrap(),
+        index,
+        "the user's index is not touched"
+    );
+    assert!(project.root.join("notes.txt").is_file());
+
+    for (side, said) in [
+        ("git:nowhere", "git knows no revision `nowhere`"),
+        ("git:HEAD:other/kiln.toml", "has no `other/kiln.toml`"),
+    ] {
+        let output = project.run(&["compare", side, "UNROLL=1"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            text(&output.stderr).contains(said),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    // A revision that asks another question.
+    project.replace(
+        "kiln.toml",
+        "[shapes.target]\nN = 20000",
+        "[shapes.target]\nM = 20000",
+    );
+    for size in ["50000", "5"] {
+        project.replace(
+            "kiln.toml",
+            &format!("N = {size}\n"),
+            &format!("M = {size}\n"),
+        );
+    }
+    project.replace("kiln.toml", "\"N\"", "\"M\"");
+    let output = project.run(&["compare", "git:HEAD", "UNROLL=1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("another question"),
+        "{}",
+        text(&output.stderr)
+    );
+
+    let bare = Project::with("kernels/vector_add");
+    let output = bare.run(&["compare", "git:HEAD", "baseline"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("no git repository"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn studies() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    let output = project.run(&["compare", "study:1", "UNROLL=1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no studies here yet"));
+    project.json(&["tune", "--trials", "2", "--json"], &[0, 1, 4]);
+    let arguments = ["compare", "1", "UNROLL=1", "--margin", "0.3", "--json"];
+    let document = project.json(&arguments, &[SAME]);
+    assert!(!document["notes"].to_string().contains("changed since"));
+    // Files without a config now get the winner's.
+    let output = project.run(&["compare", "scale.c", "baseline", "--margin", "0.3"]);
+    assert_eq!(output.status.code(), Some(SAME), "{}", text(&output.stderr));
+
+    project.write("scale.c", &format!("{}/* edited */\n", scale_source(1)));
+    let document = project.json(&arguments, &[SAME]);
+    let notes = document["notes"].to_string();
+    assert!(
+        notes.contains("a source file changed since study 1"),
+        "{notes}"
+    );
+    let output = project.run(&["compare", "study:7", "UNROLL=1"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn mistakes_say_what_to_do() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    for (arguments, said) in [
+        (vec!["nonsense", "UNROLL=1"], "nothing kiln can compare"),
+        (vec!["UNROL=1", "UNROLL=1"], "did you mean `UNROLL`?"),
+        (vec!["UNROLL=3", "UNROLL=1"], "its values are 1, 2, 4"),
+        (vec!["gone.c", "UNROLL=1"], "cannot use `gone.c`"),
+        (
+            vec!["UNROLL=1", "UNROLL=2", "--shape", "huge"],
+            "its shapes are target, large, tiny",
+        ),
+        (vec!["UNROLL=1", "UNROLL=2", "--margin", "3"], "0.03 is 3 %"),
+    ] {
+        let mut all = vec!["compare"];
+        all.extend(arguments);
+        let output = project.run(&all);
+        assert_eq!(output.status.code(), Some(2), "{all:?}");
+        assert!(
+            text(&output.stderr).contains(said),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
