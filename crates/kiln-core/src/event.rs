@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::acceptance::Acceptance;
+use crate::admission::Admission;
 use crate::protocol::{Caches, DeviceInfo};
 use crate::sandbox::Sandbox;
 use crate::trial::{Assignment, Outcome, Trial};
@@ -77,6 +79,9 @@ pub struct StudyHeader {
     pub sandbox: Option<Sandbox>,
     pub device: DeviceInfo,
     pub space: SpaceFacts,
+    /// What the task's check can tell; `None` in records of kilns that did not look, and in replays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Box<Admission>>,
     pub created_unix_ms: u64,
     pub kiln_version: String,
 }
@@ -218,6 +223,9 @@ pub struct Winner {
     /// Millijoules of one launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_mj: Option<EnergyPair>,
+    /// What it passed beside the samples; `None` in records of kilns that did not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<Box<Acceptance>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

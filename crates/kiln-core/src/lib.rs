@@ -1,6 +1,8 @@
 //! Pure reasoning for kiln: no files, processes, clocks, environment or printing.
 #![forbid(unsafe_code)]
 
+pub mod acceptance;
+pub mod admission;
 pub mod architecture;
 pub mod diagnostic;
 pub mod dtype;
@@ -11,6 +13,7 @@ pub mod interchange;
 pub mod manifest;
 pub mod numerics;
 pub mod occupancy;
+pub mod precision;
 pub mod protocol;
 pub mod recording;
 pub mod sandbox;
@@ -21,5 +24,6 @@ pub mod study;
 pub mod threads;
 pub mod trial;
 pub mod units;
+pub mod unseen;
 pub mod value;
 pub mod verdict;

@@ -43,6 +43,8 @@ pub struct Manifest {
     pub reference: Option<Reference>,
     pub baseline: Option<Baseline>,
     pub tolerance: Vec<(DType, Tolerance)>,
+    /// Weaknesses of the check that the author accepts, as words of `admission::ADMITTED`.
+    pub admits: Vec<String>,
     pub nonfinite: Nonfinite,
     pub gates: Vec<(String, GatePolicy)>,
     pub search: Search,
@@ -100,6 +102,9 @@ pub struct Shape {
     pub purpose: ShapePurpose,
     /// Every shape gives a value to the same dimensions, in the same order.
     pub dimensions: Vec<(String, i64)>,
+    /// Dimensions that were written as expressions over others, in an order in which each comes
+    /// after those it needs.
+    pub formulas: Vec<(String, Expr)>,
     pub span: Range<usize>,
 }
 
@@ -387,6 +392,34 @@ pub struct Confirm {
     pub margin: f64,
     /// Slow kernels get fewer samples, so that confirming takes about this long at most.
     pub max_seconds: f64,
+    /// Shapes the search never saw on which a winner is checked.
+    pub unseen_shapes: u64,
+    /// What dimensions of unseen shapes may be, where the manifest's own shapes do not say it.
+    pub domain: Vec<(String, Domain)>,
+    /// Launches on the same inputs whose outputs are compared with each other.
+    pub repeats: u64,
+    pub sanitize: Sanitize,
+}
+
+/// Values a dimension may take; what is missing is taken from the manifest's shapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Domain {
+    pub from: Option<i64>,
+    pub to: Option<i64>,
+    /// A divisor of every value.
+    pub step: Option<i64>,
+}
+
+/// Whether a winner on a GPU runs under NVIDIA's compute-sanitizer before it wins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sanitize {
+    /// Where it is installed.
+    #[default]
+    Auto,
+    /// A machine without it is an error.
+    On,
+    Off,
 }
 
 impl Swizzle {

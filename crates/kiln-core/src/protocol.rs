@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::manifest::{Fill, Role, Swizzle};
+use crate::precision::Coarser;
 use crate::sandbox::Sandbox;
 use crate::trial::CompileFailure;
 use crate::value::Value;
@@ -57,6 +58,9 @@ pub enum Request {
     Inspect {
         same_will_do: bool,
     },
+    /// Ends a GPU worker in the ordinary way, exit handlers and all: a tool that watches over it
+    /// writes its report there.
+    Finish,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,6 +301,17 @@ pub struct Compiled {
     /// What the compiler read is not known in full, so the image is for this run only.
     #[serde(default)]
     pub is_uncacheable: bool,
+    /// Variables of the image that outlive a launch; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writable: Option<Vec<WritableGlobal>>,
+}
+
+/// A variable in which a kernel can keep something from one launch to the next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritableGlobal {
+    /// Its symbol, or its section where symbols were stripped.
+    pub name: String,
+    pub bytes: u64,
 }
 
 /// Arguments of one launch, with everything needed to make their contents.
@@ -311,6 +326,26 @@ pub struct Problem {
     /// Geometry of a GPU launch.
     #[serde(default)]
     pub launch: Option<LaunchSpec>,
+    /// Inputs that are not the ones the seed stands for, to find out what a task can tell apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variation: Option<Variation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Variation {
+    /// Every floating input rounded to a coarser format.
+    Rounded(Coarser),
+    /// One input drawn from another seed.
+    Redrawn { argument: usize, seed: u64 },
+}
+
+impl std::fmt::Display for Variation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Variation::Rounded(format) => write!(f, "inputs rounded to {}", format.name()),
+            Variation::Redrawn { argument, .. } => write!(f, "input {argument} drawn again"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

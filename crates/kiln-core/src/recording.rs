@@ -474,6 +474,7 @@ mod tests {
                         occupancy: Some(0.5),
                         gate_warnings: vec!["spills".into()],
                         log: log.clone(),
+                        writable: None,
                     }),
                 }
             }).collect();
@@ -513,6 +514,7 @@ mod tests {
                         winner_rounds_ns: rounds,
                         other_caches: None,
                         energy_mj: None,
+                        acceptance: None,
                     }),
                 }),
                 baseline: Baseline { label: "b".into(), outcome: measured(baseline) },

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Conditions, DeviceError, Resources};
+use crate::protocol::{Conditions, DeviceError, Resources, WritableGlobal};
 use crate::units::human_ns;
 use crate::value::Value;
 
@@ -42,6 +42,9 @@ pub struct CompileFacts {
     /// Warnings and notes of the compiler, cut to a few kilobytes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub log: String,
+    /// Variables of the image that outlive a launch; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writable: Option<Vec<WritableGlobal>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -77,6 +80,8 @@ pub enum Phase {
     Load,
     Check,
     Sample,
+    /// Looked at once more before it may win: on shapes the search never saw, again and again.
+    Accept,
 }
 
 /// The candidate ended its worker process, or made it unusable.
@@ -165,6 +170,13 @@ pub enum Fault {
         fresh_ns: f64,
         repeated_ns: f64,
     },
+    /// NVIDIA's sanitizer found something in it.
+    Sanitizer {
+        tool: String,
+        count: u64,
+        /// The first findings, in its words.
+        findings: Vec<String>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,6 +262,7 @@ impl Outcome {
                 Fault::BelowFloor { .. } => "below_floor",
                 Fault::WorkSkipped { .. } => "work_skipped",
                 Fault::InputsRemembered { .. } => "inputs_remembered",
+                Fault::Sanitizer { .. } => "sanitizer",
             },
             Outcome::Measured(_) => "measured",
         }
@@ -319,6 +332,7 @@ impl fmt::Display for Phase {
             Phase::Load => "loading",
             Phase::Check => "the correctness check",
             Phase::Sample => "timing",
+            Phase::Accept => "acceptance",
         })
     }
 }
@@ -456,6 +470,17 @@ impl fmt::Display for Mismatch {
                 human_ns(*fresh_ns),
                 human_ns(*repeated_ns)
             ),
+            Fault::Sanitizer {
+                tool,
+                count,
+                findings,
+            } => {
+                let first = findings.first().map_or("", String::as_str);
+                write!(
+                    f,
+                    "compute-sanitizer's {tool} found {count} on shape `{shape}`, the first: {first}"
+                )
+            }
             Fault::InputModified { argument } => {
                 write!(f, "modified its input `{argument}` on shape `{shape}`")
             }

@@ -8,6 +8,7 @@ use kiln_core::trial::CompileFailure;
 
 use crate::backend::Toolchain;
 use crate::compiler_process::{self, failure, parse_dependencies, shorten};
+use crate::symbols;
 
 /// Given to every compilation, before the manifest's own flags. Part of the cache key.
 pub const FIXED_FLAGS: &[&str] = &[
@@ -55,6 +56,7 @@ impl Toolchain for Cc {
             dependencies,
             absent: Vec::new(),
             is_uncacheable: false,
+            writable: symbols::writable(&job.output),
         })
     }
 }

@@ -3,18 +3,28 @@
 use kiln_core::dtype::DType;
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Problem, Refusal};
+use kiln_core::precision::Coarser;
+use kiln_core::protocol::{ArgumentSpec, Problem, Refusal, Variation};
 use kiln_core::threads;
 use kiln_core::value::Value;
 
 use crate::npy;
 
-/// Contents of an input or inout buffer, in the type the kernel sees.
-pub fn of_buffer(spec: &ArgumentSpec, stream: u64) -> Result<Vec<u8>, Refusal> {
+/// Contents of an input or inout buffer of a problem, in the type the kernel sees. `spec` is the
+/// argument at `index`.
+pub fn of_buffer(problem: &Problem, index: usize, spec: &ArgumentSpec) -> Result<Vec<u8>, Refusal> {
+    let ArgumentSpec::Buffer { dtype, seen_as, .. } = spec else {
+        return Ok(Vec::new());
+    };
+    Ok(widen(of_input(problem, index, spec)?, *dtype, *seen_as))
+}
+
+/// Contents of an input or inout buffer in its declared type; nothing for other arguments.
+pub fn of_input(problem: &Problem, index: usize, spec: &ArgumentSpec) -> Result<Vec<u8>, Refusal> {
     let ArgumentSpec::Buffer {
+        role: Role::Input | Role::InOut,
         dtype,
         fill,
-        seen_as,
         ..
     } = spec
     else {
@@ -22,16 +32,25 @@ pub fn of_buffer(spec: &ArgumentSpec, stream: u64) -> Result<Vec<u8>, Refusal> {
     };
     let too_large = Refusal::OutOfMemory { bytes: u64::MAX };
     let elements = spec.elements().ok_or(too_large)? as usize;
-    Ok(widen(
-        drawn(spec, fill, *dtype, elements, stream)?,
-        *dtype,
-        *seen_as,
-    ))
+    let bytes = drawn(spec, fill, *dtype, elements, stream(problem, index))?;
+    Ok(match &problem.variation {
+        Some(Variation::Rounded(format)) if Coarser::than(*dtype).contains(format) => {
+            rounded(&bytes, *dtype, *format)
+        }
+        _ => bytes,
+    })
 }
 
 /// The seed of one argument's contents.
 pub fn stream(problem: &Problem, argument: usize) -> u64 {
-    input::mix(&[problem.seed, argument as u64])
+    let seed = match problem.variation {
+        Some(Variation::Redrawn {
+            argument: one,
+            seed,
+        }) if one == argument => seed,
+        _ => problem.seed,
+    };
+    input::mix(&[seed, argument as u64])
 }
 
 /// All inputs of a problem one after another in their declared types, for a worker that cannot
@@ -39,18 +58,17 @@ pub fn stream(problem: &Problem, argument: usize) -> u64 {
 pub fn inputs(problem: &Problem) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     for (index, spec) in problem.arguments.iter().enumerate() {
-        if let ArgumentSpec::Buffer {
-            role: Role::Input | Role::InOut,
-            dtype,
-            fill,
-            ..
-        } = spec
-        {
-            let elements = spec.elements().unwrap_or(0) as usize;
-            all.extend(drawn(spec, fill, *dtype, elements, stream(problem, index))?);
-        }
+        all.extend(of_input(problem, index, spec)?);
     }
     Ok(all)
+}
+
+fn rounded(bytes: &[u8], dtype: DType, format: Coarser) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    for element in bytes.chunks_exact(dtype.size_bytes()) {
+        dtype.push_f64(format.round(dtype.read_f64(element)), &mut out);
+    }
+    out
 }
 
 /// The bytes of a scalar, little-endian and padded to eight.

@@ -49,10 +49,17 @@ struct Set {
     is_caught: bool,
 }
 
+/// Problems whose buffers are kept, so that timed launches can change between inputs at different
+/// addresses.
+const KEPT_SETS: usize = 2;
+/// Buffers of more bytes than this are not kept beside those in use.
+const KEPT_BYTES: u64 = 1 << 30;
+
 #[derive(Default)]
 pub struct CpuBackend {
     image: Option<Image>,
-    problem: Option<Set>,
+    /// The current one first.
+    sets: Vec<Set>,
 }
 
 impl CpuBackend {
@@ -63,7 +70,7 @@ impl CpuBackend {
     /// Code and data of a launch, on the right cores.
     fn ready(&mut self, cores: Cores) -> Result<(Entry, &mut Set), Refusal> {
         environment::pin(cores);
-        match (&self.image, &mut self.problem) {
+        match (&self.image, self.sets.first_mut()) {
             (Some(image), Some(set)) => Ok((image.entry, set)),
             _ => Err(bad_task("nothing is loaded and prepared".into())),
         }
@@ -80,7 +87,48 @@ fn bad_task(message: String) -> Refusal {
     Refusal::BadTask { message }
 }
 
+fn bytes_of(problem: &Problem) -> u64 {
+    let sizes = problem.arguments.iter().filter_map(ArgumentSpec::bytes);
+    sizes.fold(0, u64::saturating_add)
+}
+
 impl Set {
+    fn new(problem: &Problem) -> Result<Set, Refusal> {
+        let mut storage = Vec::with_capacity(problem.arguments.len());
+        for (index, spec) in problem.arguments.iter().enumerate() {
+            storage.push(make_storage(problem, index, spec)?);
+        }
+        let has_inout = storage.iter().any(|s| {
+            matches!(
+                s,
+                Storage::Buffer {
+                    role: Role::InOut,
+                    ..
+                }
+            )
+        });
+        Ok(Set {
+            problem: problem.clone(),
+            storage,
+            has_inout,
+            snapshot: Vec::new(),
+            is_caught: false,
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        bytes_of(&self.problem)
+    }
+
+    /// Tells the fault handler where these buffers are.
+    fn watch(&self) {
+        for (index, storage) in self.storage.iter().enumerate() {
+            if let Storage::Buffer { memory, role, .. } = storage {
+                fault::watch_region(index, memory, *role == Role::Input);
+            }
+        }
+    }
+
     fn pointers(&mut self) -> Vec<*mut c_void> {
         self.storage
             .iter_mut()
@@ -279,46 +327,28 @@ impl Backend for CpuBackend {
     }
 
     fn prepare(&mut self, problem: &Problem) -> Result<(), Refusal> {
-        if self
-            .problem
-            .as_ref()
-            .is_some_and(|set| set.problem == *problem)
-        {
+        let known = self.sets.iter().position(|set| set.problem == *problem);
+        if known == Some(0) {
             return Ok(());
         }
-        // The old buffers go first: two problems need not fit side by side.
         fault::forget_regions();
-        self.problem = None;
-        let mut storage = Vec::with_capacity(problem.arguments.len());
-        for (index, spec) in problem.arguments.iter().enumerate() {
-            let stream = contents::stream(problem, index);
-            let made = make_storage(spec, stream)?;
-            if let Storage::Buffer { memory, role, .. } = &made {
-                fault::watch_region(index, memory, *role == Role::Input);
+        let set = match known {
+            Some(place) => self.sets.remove(place),
+            None => {
+                // Large buffers go first: two problems need not fit side by side.
+                let bytes: u64 = self.sets.iter().map(Set::bytes).sum();
+                let is_small = bytes.saturating_add(bytes_of(problem)) <= KEPT_BYTES;
+                self.sets.truncate(if is_small { KEPT_SETS - 1 } else { 0 });
+                Set::new(problem)?
             }
-            storage.push(made);
-        }
-        let has_inout = storage.iter().any(|s| {
-            matches!(
-                s,
-                Storage::Buffer {
-                    role: Role::InOut,
-                    ..
-                }
-            )
-        });
-        self.problem = Some(Set {
-            problem: problem.clone(),
-            storage,
-            has_inout,
-            snapshot: Vec::new(),
-            is_caught: false,
-        });
+        };
+        set.watch();
+        self.sets.insert(0, set);
         Ok(())
     }
 
     fn poison(&mut self, seed: u64) -> Result<(), Refusal> {
-        if let Some(set) = &mut self.problem {
+        if let Some(set) = self.sets.first_mut() {
             set.poison(seed);
         }
         Ok(())
@@ -366,7 +396,7 @@ impl Backend for CpuBackend {
     }
 
     fn inspect(&mut self) -> Result<&[u8], Refusal> {
-        let Some(set) = &self.problem else {
+        let Some(set) = self.sets.first() else {
             return Err(bad_task("nothing is prepared".into()));
         };
         for (index, storage) in set.storage.iter().enumerate() {
@@ -388,7 +418,7 @@ pub fn install_fault_handler(protocol_fd: i32) -> std::io::Result<()> {
     fault::install(protocol_fd)
 }
 
-fn make_storage(spec: &ArgumentSpec, stream: u64) -> Result<Storage, Refusal> {
+fn make_storage(problem: &Problem, index: usize, spec: &ArgumentSpec) -> Result<Storage, Refusal> {
     let too_large = |bytes| Refusal::OutOfMemory { bytes };
     match spec {
         // For the kernel on a GPU; its reference in C does not take it.
@@ -403,10 +433,12 @@ fn make_storage(spec: &ArgumentSpec, stream: u64) -> Result<Storage, Refusal> {
         ArgumentSpec::Buffer { role, seen_as, .. } => {
             let total = spec.bytes().ok_or(too_large(u64::MAX))?;
             let length = usize::try_from(total).map_err(|_| too_large(total))?;
-            let mut memory = GuardedBuffer::new(length, stream).map_err(|_| too_large(total))?;
+            let guard_seed = contents::stream(problem, index);
+            let mut memory =
+                GuardedBuffer::new(length, guard_seed).map_err(|_| too_large(total))?;
             let mut original = Vec::new();
             if matches!(role, Role::Input | Role::InOut) {
-                let seen = contents::of_buffer(spec, stream)?;
+                let seen = contents::of_buffer(problem, index, spec)?;
                 memory.bytes_mut().copy_from_slice(&seen);
                 if *role == Role::InOut {
                     original = seen;

@@ -18,4 +18,5 @@ pub mod nvrtc;
 mod ptxas;
 pub mod python;
 pub mod sandbox;
+mod symbols;
 pub mod worker;

@@ -12,6 +12,7 @@ use crate::compiler_process::{
     self, ADDED_LINES, explain_added, failure, is_added, parse_dependencies, shorten,
 };
 use crate::ptxas;
+use crate::symbols;
 
 /// Given to every compilation, before the manifest's own flags. Part of the cache key.
 pub const FIXED_FLAGS: &[&str] = &["-cubin", "-Xptxas", "-v", "-x", "cu"];
@@ -77,6 +78,7 @@ impl Toolchain for Nvcc {
             dependencies,
             absent: Vec::new(),
             is_uncacheable: false,
+            writable: symbols::writable(&job.output),
         })
     }
 }

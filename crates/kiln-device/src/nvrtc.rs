@@ -23,6 +23,7 @@ use crate::compiler_process::{
 };
 use crate::includes::{Reached, Scanner};
 use crate::ptxas;
+use crate::symbols;
 use headers::{Choice, DRIVER};
 
 pub(crate) use headers::Header;
@@ -99,6 +100,7 @@ impl Toolchain for Nvrtc {
             dependencies: reached.files,
             absent: reached.absent,
             is_uncacheable: reached.has_computed,
+            writable: symbols::writable(&job.output),
         })
     }
 }

@@ -41,6 +41,10 @@ pub fn cuda_main(support: Option<&str>, jail: Option<&Jail>) -> io::Result<()> {
             } => backend
                 .occupancy(threads, shared_bytes)
                 .map(|blocks| Answer::plain(Response::Occupancy { blocks })),
+            Request::Finish => {
+                write_frame(&mut pipes.output, &Response::Done, &[])?;
+                std::process::exit(0);
+            }
             other => serve(&mut backend, other, process),
         };
         reply(&mut pipes.output, answer)?;
@@ -210,7 +214,8 @@ fn serve(
         }
         other @ (Request::Compile(_)
         | Request::DescribeNvrtc { .. }
-        | Request::Occupancy { .. }) => Ok(Answer::plain(unexpected(&other))),
+        | Request::Occupancy { .. }
+        | Request::Finish) => Ok(Answer::plain(unexpected(&other))),
     }
 }
 

@@ -151,6 +151,7 @@ fn problem(seed: u64, arguments: Vec<ArgumentSpec>) -> Problem {
         dimensions: vec![("D".into(), 5)],
         arguments,
         launch: None,
+        variation: None,
     }
 }
 

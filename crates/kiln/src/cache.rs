@@ -392,6 +392,7 @@ mod tests {
             dependencies: deps.to_vec(),
             absent: Vec::new(),
             is_uncacheable: false,
+            writable: None,
         }
     }
 

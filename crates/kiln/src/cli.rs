@@ -135,6 +135,10 @@ pub struct TuneArgs {
     /// Compilers to run side by side [default: one per core, fewer when memory is short]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub jobs: Option<u64>,
+    /// Run the winner under compute-sanitizer (CUDA): auto (where it is installed), on or off
+    /// [default: `sanitize` in [confirm], else auto]
+    #[arg(long, value_name = "WHEN", conflicts_with = "replay")]
+    pub sanitize: Option<SanitizeArg>,
     /// Start a new study even if an interrupted one could be continued
     #[arg(long)]
     pub fresh: bool,
@@ -177,12 +181,22 @@ pub struct CheckArgs {
     /// Print a line for every config that compiles: registers, spills, shared memory, occupancy
     #[arg(long, requires = "compile")]
     pub list: bool,
+    /// Run the reference and see whether the check can tell work from pretence, as `tune` does first
+    #[arg(long)]
+    pub admit: bool,
     /// CUDA architecture to gate and compile for
     #[arg(long, default_value = "sm_80")]
     pub arch: String,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SanitizeArg {
+    Auto,
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]

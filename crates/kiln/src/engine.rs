@@ -1,6 +1,7 @@
 //! The loop: compile, check, time, search, confirm. One thread decides; workers do the dangerous
 //! things.
 
+pub mod admission;
 pub mod bench;
 pub mod children;
 pub mod compile_pool;
@@ -37,6 +38,9 @@ pub enum Stream {
     Order = 6,
     Fresh = 7,
     Inputs = 8,
+    Admission = 9,
+    Accept = 10,
+    Unseen = 11,
 }
 
 /// The error for a worker that failed for reasons of kiln's own.

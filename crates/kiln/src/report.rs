@@ -12,8 +12,10 @@ use crate::exit::Exit;
 pub mod json;
 mod progress;
 pub mod terminal;
+mod trust;
 
 pub use progress::{CompileProgress, Progress};
+pub use trust::admission_lines;
 
 /// A speedup above this is checked before it is believed.
 const SUSPICIOUS_SPEEDUP: f64 = 2.0;
@@ -103,10 +105,13 @@ pub fn notes(study: &Study) -> Vec<String> {
     }
     for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
         notes.push(format!(
-            "trial {} passed the search but failed confirmation: {}",
-            dropped.trial, dropped.outcome
+            "trial {} passed the search but failed confirmation: {}{}",
+            dropped.trial,
+            dropped.outcome,
+            trust::way_out(&dropped.outcome)
         ));
     }
+    notes.extend(trust::admission_notes(study));
     notes.extend(gate_notes(study));
     let Some(winner) = study.winner() else {
         if study.stop.is_some() && study.best().is_none() {
@@ -137,6 +142,7 @@ pub fn notes(study: &Study) -> Vec<String> {
             "the winner was not checked on shape `{shape}`: a constraint does not hold there"
         ));
     }
+    notes.extend(trust::acceptance_notes(study, winner));
     let unlocked = |name: &str, value: &str| name == "governor" && value != "performance";
     let environment = &study.header.device.environment;
     let cores = study.header.device.cores as f64;

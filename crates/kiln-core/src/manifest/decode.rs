@@ -168,7 +168,8 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let search = settings::search(&table(root, "search"));
     let budget = settings::budget(&table(root, "budget"), problems);
     let measure = settings::measure(&table(root, "measure"), language, problems);
-    let confirm = settings::confirm(&table(root, "confirm"), problems);
+    let confirm = settings::confirm(&table(root, "confirm"), language, &shapes, problems);
+    let admits = settings::admits(&table(root, "tolerance"));
     Manifest {
         kernel,
         tunables,
@@ -180,6 +181,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
         reference,
         baseline,
         tolerance,
+        admits,
         nonfinite,
         gates,
         search,

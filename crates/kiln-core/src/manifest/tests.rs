@@ -96,6 +96,10 @@ fn a_short_manifest_gets_the_documented_defaults() {
             rounds: 5,
             margin: 0.03,
             max_seconds: 60.0,
+            unseen_shapes: 3,
+            domain: Vec::new(),
+            repeats: 20,
+            sanitize: Sanitize::Auto,
         }
     );
     assert_eq!(manifest.nonfinite, Nonfinite::Reject);

@@ -85,6 +85,7 @@ impl Prepared {
         let (mine, theirs) = (&self.problem.arguments, &problem.arguments);
         self.problem.seed == problem.seed
             && self.problem.shape == problem.shape
+            && self.problem.variation == problem.variation
             && mine.len() == theirs.len()
             && mine
                 .iter()
@@ -161,7 +162,7 @@ impl Prepared {
             original: None,
         };
         if matches!(role, Role::Input | Role::InOut) {
-            let host = contents::of_buffer(spec, contents::stream(&self.problem, index))?;
+            let host = contents::of_buffer(&self.problem, index, spec)?;
             let stream = support.stream();
             upload(&tensor.memory, &host, stream).map_err(refuse)?;
             if role == Role::InOut {

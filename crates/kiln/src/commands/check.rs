@@ -1,7 +1,10 @@
-//! `kiln check`: what a manifest means here, without running anything.
+//! `kiln check`: what a manifest means here, without running anything but, on demand, the reference.
 
 mod compiled;
 
+use std::sync::Arc;
+
+use kiln_core::admission::Admission;
 use kiln_core::architecture::Architecture;
 use kiln_core::manifest::Language;
 use kiln_core::protocol::DeviceInfo;
@@ -9,11 +12,15 @@ use kiln_core::space::RuleKind;
 use kiln_core::trial::Assignment;
 use serde_json::{Value, json};
 
+use crate::cache::{self, Cache};
 use crate::cli::CheckArgs;
-use crate::engine::broken;
+use crate::engine::compile_pool::CompilePool;
+use crate::engine::oracle::Oracle;
 use crate::engine::worker::{Worker, WorkerKind};
+use crate::engine::{admission, broken};
 use crate::exit::{Exit, Failure};
 use crate::project::{self, ManifestFile};
+use crate::report;
 use crate::report::terminal::{config_text, group_digits};
 use crate::task::{Task, risky_names};
 use crate::{gates, printer};
@@ -24,7 +31,7 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     file.aim_at(args.shape.as_deref())?;
     let is_cuda = file.manifest.kernel.language == Language::Cuda;
     let device = device(&file, &args.arch)?;
-    if is_cuda && !args.compile {
+    if is_cuda && !args.compile && !args.admit {
         return check_space(args, &file, &device);
     }
     let architecture = is_cuda.then_some(args.arch.as_str());
@@ -33,8 +40,18 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     if args.compile {
         report.compiled = Some(compiled::compile(args, &task)?);
     }
+    if args.admit {
+        report.admission = Some(admit(&task)?);
+    }
     report.print(args);
     Ok(report.exit())
+}
+
+/// What the task's check can tell; a weak one is refused.
+fn admit(task: &Task) -> Result<Admission, Failure> {
+    let pool = CompilePool::new(Arc::new(Cache::open()?), 1);
+    let mut oracle = Oracle::new(task, &pool)?;
+    admission::admit(task, &mut oracle, cache::random_u64())
 }
 
 /// The device a manifest is judged for without running it: this machine's CPU, or an architecture.
@@ -106,6 +123,7 @@ struct SpaceReport {
     removed: Vec<Removed>,
     warnings: Vec<String>,
     compiled: Option<Compilation>,
+    admission: Option<Admission>,
 }
 
 impl SpaceReport {
@@ -144,6 +162,7 @@ impl SpaceReport {
             removed,
             warnings,
             compiled: None,
+            admission: None,
         }
     }
 
@@ -205,6 +224,7 @@ impl SpaceReport {
         if let Some(compiled) = &self.compiled {
             lines.extend(compiled.lines(args.list));
         }
+        lines.extend(self.admission.iter().flat_map(report::admission_lines));
         if self.all_gated() {
             lines.push(match args.limit {
                 None => "nothing is left to try: loosen a gate or add values".into(),
@@ -234,6 +254,7 @@ impl SpaceReport {
             "schema_version": 1, "kernel": self.kernel, "device": self.device,
             "cartesian": self.cartesian as f64, "valid": self.valid.map(|v| v as f64),
             "rejected": removed, "warnings": self.warnings, "compiled": compiled,
+            "admission": self.admission,
         })
     }
 }

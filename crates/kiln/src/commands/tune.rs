@@ -4,14 +4,14 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use kiln_core::manifest::Language;
+use kiln_core::manifest::{Language, Sanitize};
 use kiln_core::protocol::DeviceInfo;
 use kiln_core::recording::Recording;
 use kiln_core::search;
 use kiln_core::trial::Outcome;
 
 use crate::cache::Cache;
-use crate::cli::TuneArgs;
+use crate::cli::{SanitizeArg, TuneArgs};
 use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::earlier::EarlierChoice;
@@ -51,6 +51,13 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut task = Task::new(file, scout.device.clone(), None)?;
     task.sandbox = scout.sandbox.clone();
+    if let Some(when) = args.sanitize {
+        task.file.manifest.confirm.sanitize = match when {
+            SanitizeArg::Auto => Sanitize::Auto,
+            SanitizeArg::On => Sanitize::On,
+            SanitizeArg::Off => Sanitize::Off,
+        };
+    }
     let options = options(args, &task);
     let (mut store, _project) = open(args, &task, &options)?;
     let _machine = wait_for_machine(&task.device, args.no_wait)?;

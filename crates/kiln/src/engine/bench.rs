@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
 use kiln_core::trial::{Assignment, CompileFacts, Outcome, Trial};
 
@@ -12,7 +13,7 @@ use super::crew::Crew;
 use super::evaluate::{self, Contender, Seeds};
 use super::oracle::Oracle;
 use super::worker::WorkerKind;
-use super::{interrupt, interrupted};
+use super::{admission, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::task::{Part, Source, Task};
 
@@ -25,6 +26,8 @@ pub struct Tried {
 
 /// The dangerous and slow half of a study. The other half, `tune`, decides and stores.
 pub trait Bench {
+    /// Refuses a task whose check is weak; `None` where nothing is checked.
+    fn admit(&mut self, secret: u64) -> Result<Option<Admission>, Failure>;
     /// Checks and times the baseline like any candidate; one that fails ends everything.
     fn baseline(&mut self, secret: u64) -> Result<(String, Outcome), Failure>;
     /// Other implementations the manifest names.
@@ -160,6 +163,10 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
 }
 
 impl Bench for LiveBench<'_> {
+    fn admit(&mut self, secret: u64) -> Result<Option<Admission>, Failure> {
+        admission::admit(self.task, &mut self.oracle, secret).map(Some)
+    }
+
     fn baseline(&mut self, secret: u64) -> Result<(String, Outcome), Failure> {
         let baseline = self.baseline.clone();
         let outcome = self.measure(&baseline, secret)?;

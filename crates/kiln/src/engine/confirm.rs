@@ -3,8 +3,11 @@
 //! First a play-off picks the winner among the finalists, then the winner's claim is measured
 //! anew: the published number never comes from the samples that selected it.
 
+mod acceptance;
 mod arena;
+mod sanitizer;
 
+use kiln_core::acceptance::FreshInputs;
 use kiln_core::event::{Confirmation, Dropped, EnergyPair, Finalist, OtherCaches, Winner};
 use kiln_core::input;
 use kiln_core::stats;
@@ -40,6 +43,7 @@ pub(super) struct Duel {
     pub(super) clocks_mhz: Option<[Vec<u32>; 2]>,
     other_caches: Option<OtherCaches>,
     energy_mj: Option<EnergyPair>,
+    fresh_inputs: Option<FreshInputs>,
 }
 
 pub struct Confirmer<'a> {
@@ -112,7 +116,7 @@ impl Confirmer<'_> {
         }
         standing.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, candidate) in standing {
-            match self.final_rounds(&candidate, rounds, per_round)? {
+            match self.crown(&candidate, rounds, per_round)? {
                 Ok(winner) => {
                     confirmation.winner = Some(winner);
                     break;
@@ -137,15 +141,39 @@ impl Confirmer<'_> {
         pairs * (per_round as f64 * pair_seconds(finalists, self.baseline_ns) + 0.2)
     }
 
-    fn final_rounds(
+    /// All that stands between a finalist and its victory: what is cheap first.
+    fn crown(
         &mut self,
         candidate: &Candidate<'_>,
         rounds: usize,
         per_round: usize,
     ) -> Result<Result<Winner, Outcome>, Failure> {
+        let mut acceptance = match self.accept(&candidate.contender)? {
+            Ok(acceptance) => acceptance,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let (mut winner, fresh_inputs) = match self.final_rounds(candidate, rounds, per_round)? {
+            Ok(found) => found,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        acceptance.fresh_inputs = fresh_inputs;
+        match self.sanitize(&candidate.contender)? {
+            Ok(run) => acceptance.sanitizer = run,
+            Err(outcome) => return Ok(Err(outcome)),
+        }
+        winner.acceptance = Some(Box::new(acceptance));
+        Ok(Ok(winner))
+    }
+
+    fn final_rounds(
+        &mut self,
+        candidate: &Candidate<'_>,
+        rounds: usize,
+        per_round: usize,
+    ) -> Result<Result<(Winner, Option<FreshInputs>), Outcome>, Failure> {
         let margin = self.task.manifest().confirm.margin;
         let (mut baseline_rounds_ns, mut winner_rounds_ns) = (Vec::new(), Vec::new());
-        let (mut other_caches, mut energy_mj) = (None, None);
+        let (mut other_caches, mut energy_mj, mut fresh_inputs) = (None, None, None);
         for round in 0..rounds {
             (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
             let seed = self.seed_of(Stream::Final, round as u64);
@@ -166,6 +194,7 @@ impl Confirmer<'_> {
                     }
                     other_caches = other_caches.or(duel.other_caches);
                     energy_mj = energy_mj.or(duel.energy_mj);
+                    fresh_inputs = fresh_inputs.or(duel.fresh_inputs);
                     baseline_rounds_ns.push(duel.baseline_ns);
                     winner_rounds_ns.push(duel.candidate_ns);
                 }
@@ -174,7 +203,7 @@ impl Confirmer<'_> {
         }
         let comparison =
             verdict::compare(&baseline_rounds_ns, &winner_rounds_ns, margin, self.secret);
-        Ok(Ok(Winner {
+        let winner = Winner {
             trial: candidate.trial.number,
             config: candidate.trial.config.clone(),
             comparison,
@@ -182,7 +211,9 @@ impl Confirmer<'_> {
             winner_rounds_ns,
             other_caches,
             energy_mj,
-        }))
+            acceptance: None,
+        };
+        Ok(Ok((winner, fresh_inputs)))
     }
 
     /// What decides the inputs of one duel. Every process of a GPU meets its inputs for the first

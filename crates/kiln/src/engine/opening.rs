@@ -1,5 +1,6 @@
 //! The beginning of a study: a new one, or one that was interrupted and may go on.
 
+use kiln_core::admission::Admission;
 use kiln_core::event::{Earlier, Event, Identity, StudyHeader};
 use kiln_core::study::Study;
 
@@ -61,6 +62,7 @@ pub fn create(
     task: &Task,
     options: &Options,
     secret: u64,
+    admission: Option<Admission>,
     earlier: Option<Earlier>,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
@@ -102,6 +104,7 @@ pub fn create(
         sandbox: task.sandbox.clone(),
         device: task.device.clone(),
         space: task.space_facts(),
+        admission: admission.map(Box::new),
         created_unix_ms: std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |d| d.as_millis() as u64),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kiln_core::input;
 use kiln_core::manifest::{Fill, Role, Shape};
 use kiln_core::numerics::{BadReference, Expected};
-use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Refusal, Request, Response};
+use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Refusal, Request, Response, Variation};
 
 use super::compile_pool::CompilePool;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
@@ -71,34 +71,7 @@ impl Oracle {
         if let Some(answer) = self.answers.iter().find(known) {
             return Ok(Arc::clone(&answer.outputs));
         }
-        let config = task.any_config()?;
-        let problem = task.problem(Part::Reference, shape, &config, seed)?;
-        let mut outputs = task.outputs(&problem);
-        match &self.program {
-            Some(program) => {
-                let program = program.clone();
-                let bytes = self.run(task, &program, problem)?;
-                let mut rest = bytes.as_slice();
-                for output in &mut outputs {
-                    let narrow = task.reference_is_narrow();
-                    let length = match narrow {
-                        true => output.declared_bytes(),
-                        false => output.expected_bytes(),
-                    };
-                    let (mine, others) = rest.split_at(length.min(rest.len()));
-                    match narrow {
-                        true => output.fill_from_declared(mine),
-                        false => output.fill(mine.to_vec()),
-                    }
-                    rest = others;
-                }
-            }
-            None => {
-                for output in &mut outputs {
-                    output.fill(read_array(task, shape, output)?);
-                }
-            }
-        }
+        let outputs = self.answer(task, shape, seed, None)?;
         let weak = |e: BadReference| {
             Failure::usage(format!("shape `{}`: {e}", shape.name)).hint(
                 "change how inputs are drawn, the reference, or the tolerance; \
@@ -108,6 +81,7 @@ impl Oracle {
         for output in &outputs {
             output.validate(task.manifest().nonfinite).map_err(weak)?;
         }
+        let config = task.any_config()?;
         let problem = task.problem(Part::Candidate, shape, &config, seed)?;
         for (output, original) in outputs.iter().zip(originals(&problem)) {
             if let Some(original) = original {
@@ -122,6 +96,61 @@ impl Oracle {
         });
         if self.answers.len() > REMEMBERED {
             self.answers.pop_front();
+        }
+        Ok(outputs)
+    }
+
+    /// Whether answers are computed, and not read from files.
+    pub fn computes(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// What the reference makes of inputs that are not quite those of the seed.
+    pub fn varied(
+        &mut self,
+        task: &Task,
+        shape: &Shape,
+        seed: u64,
+        variation: Variation,
+    ) -> Result<Vec<Expected>, Failure> {
+        self.answer(task, shape, seed, Some(variation))
+    }
+
+    fn answer(
+        &mut self,
+        task: &Task,
+        shape: &Shape,
+        seed: u64,
+        variation: Option<Variation>,
+    ) -> Result<Vec<Expected>, Failure> {
+        let config = task.any_config()?;
+        let mut problem = task.problem(Part::Reference, shape, &config, seed)?;
+        let mut outputs = task.outputs(&problem);
+        if let Some(variation) = variation {
+            // Workers tell problems apart by the shape's name and the seed.
+            problem.shape = format!("{} with {variation}", shape.name);
+            problem.variation = Some(variation);
+        }
+        let Some(program) = self.program.clone() else {
+            for output in &mut outputs {
+                output.fill(read_array(task, shape, output)?);
+            }
+            return Ok(outputs);
+        };
+        let bytes = self.run(task, &program, problem)?;
+        let narrow = task.reference_is_narrow();
+        let mut rest = bytes.as_slice();
+        for output in &mut outputs {
+            let length = match narrow {
+                true => output.declared_bytes(),
+                false => output.expected_bytes(),
+            };
+            let (mine, others) = rest.split_at(length.min(rest.len()));
+            match narrow {
+                true => output.fill_from_declared(mine),
+                false => output.fill(mine.to_vec()),
+            }
+            rest = others;
         }
         Ok(outputs)
     }
@@ -229,7 +258,7 @@ fn how_to_look(program: &Program) -> String {
                 program.symbol
             )
         }
-        WorkerKind::Cuda { .. } => {
+        WorkerKind::Cuda { .. } | WorkerKind::Watched { .. } => {
             "launch it from a small program of your own under `compute-sanitizer`: its buffers are exactly as large as declared"
                 .into()
         }

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use kiln_core::admission::Admission;
 use kiln_core::event::{Confirmation, Dropped, Finalist, Winner};
 use kiln_core::input;
 use kiln_core::recording::{RecordedTrial, Recording};
@@ -138,6 +139,7 @@ impl<'a> ReplayBench<'a> {
             winner_rounds_ns,
             other_caches: entrant.won.and_then(|won| won.other_caches),
             energy_mj: entrant.won.and_then(|won| won.energy_mj),
+            acceptance: entrant.won.and_then(|won| won.acceptance.clone()),
         })
     }
 
@@ -187,6 +189,11 @@ fn samples(outcome: &Outcome) -> &[f64] {
 }
 
 impl Bench for ReplayBench<'_> {
+    /// Recorded outcomes were judged when they were recorded.
+    fn admit(&mut self, _: u64) -> Result<Option<Admission>, Failure> {
+        Ok(None)
+    }
+
     fn baseline(&mut self, _: u64) -> Result<(String, Outcome), Failure> {
         let baseline = &self.recording.baseline;
         Ok((baseline.label.clone(), baseline.outcome.clone()))

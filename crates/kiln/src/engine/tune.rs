@@ -84,8 +84,10 @@ pub fn tune(
         None => {
             let earlier = earlier::find(task, options, store)?;
             let secret = options.new_secret();
+            let admission = bench.admit(secret)?;
             let measured = measure_baselines(bench, options, secret, observer)?;
-            let study = opening::create(task, options, secret, earlier, store, observer)?;
+            let study =
+                opening::create(task, options, secret, admission, earlier, store, observer)?;
             (study, measured)
         }
     };

@@ -332,6 +332,19 @@ impl Worker {
         self.receive(deadline)
     }
 
+    /// Lets the worker end by itself, so that whoever watches over it can write its report.
+    pub fn finish(mut self, deadline: Duration) -> Result<(), WorkerEnd> {
+        self.request(&Request::Finish, deadline)?;
+        let until = Instant::now() + deadline;
+        while Instant::now() < until {
+            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Err(WorkerEnd::TimedOut(deadline))
+    }
+
     /// Stops every thread of the worker, so that nothing it left running can disturb another.
     /// Returns when all have stopped; a worker that died instead will say so when next asked.
     pub fn freeze(&self) {

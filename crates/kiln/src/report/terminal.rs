@@ -158,6 +158,12 @@ fn beside_the_verdict(study: &Study, winner: &Winner) -> Vec<String> {
             resources.registers, resources.spill_store_bytes
         ));
     }
+    if let Some(acceptance) = &winner.acceptance {
+        lines.push(format!(
+            "  accepted  {}",
+            super::trust::accepted_text(acceptance)
+        ));
+    }
     if let Some(other) = winner.other_caches {
         let state = match other.caches {
             Caches::Cold => "cold",

@@ -49,6 +49,7 @@ fn started(kernel: &str) -> Event {
             valid: None,
             removed: Vec::new(),
         },
+        admission: None,
         created_unix_ms: 1,
         kiln_version: "0".into(),
     }))

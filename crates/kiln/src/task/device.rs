@@ -32,6 +32,7 @@ impl Task {
                 .map(|o| o.fraction),
             gate_warnings: self.gate_warnings(compiled.resources.as_ref(), config),
             log: compiled.log.clone(),
+            writable: compiled.writable.clone(),
         }
     }
 

@@ -37,6 +37,7 @@ impl Task {
             dimensions: shape.dimensions.clone(),
             arguments,
             launch,
+            variation: None,
         })
     }
 

@@ -2,11 +2,12 @@
 
 use super::section::{Section, number};
 use super::{Problems, only_for_cuda};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, nearest};
 use crate::dtype::DType;
 use crate::manifest::keys::{GATES, default_gate_policy};
 use crate::manifest::{
-    Budget, Confirm, GateAction, GatePolicy, Language, Measure, Nonfinite, Search, Tolerance,
+    Budget, Confirm, Domain, GateAction, GatePolicy, Language, Measure, Nonfinite, Sanitize,
+    Search, Shape, Tolerance,
 };
 use crate::protocol::Caches;
 
@@ -49,6 +50,55 @@ pub(super) fn tolerance(
         rtol: table.real("rtol"),
         atol: table.number("atol"),
     })
+}
+
+/// Weaknesses of the check that are accepted.
+pub(super) fn admits(section: &Section) -> Vec<String> {
+    let words = section.texts("admits").unwrap_or_default();
+    words.into_iter().map(|word| word.value).collect()
+}
+
+fn domains(section: &Section, shapes: &[Shape], problems: &mut Problems) -> Vec<(String, Domain)> {
+    let Some(table) = section.key_section("domain") else {
+        return Vec::new();
+    };
+    let dimensions = shapes.first().map_or(&[][..], |s| &s.dimensions);
+    let mut domains = Vec::new();
+    for entry in table.entries() {
+        let Some(one) = table.entry_section(&entry) else {
+            continue;
+        };
+        let name = entry.name().to_string();
+        let known: Vec<&str> = dimensions.iter().map(|(n, _)| n.as_str()).collect();
+        if !known.is_empty() && !known.contains(&entry.name()) {
+            let problem = Diagnostic::new(
+                format!("`domain` names `{name}`, which is no dimension"),
+                entry.key.span(),
+            )
+            .label("not a dimension of the shapes");
+            problems.push(match nearest(&name, known.iter().copied()) {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => problem.hint(format!("dimensions: {}", known.join(", "))),
+            });
+        }
+        let domain = Domain {
+            from: one.whole("from"),
+            to: one.whole("to"),
+            step: one.whole("step"),
+        };
+        if domain
+            .from
+            .zip(domain.to)
+            .is_some_and(|(from, to)| from > to)
+        {
+            problems.push(
+                Diagnostic::new(format!("the domain of `{name}` is empty"), one.span.clone())
+                    .label("expected `from` not to exceed `to`"),
+            );
+        }
+        domains.push((name, domain));
+    }
+    domains
 }
 
 pub(super) fn gates(section: &Section) -> Vec<(String, GatePolicy)> {
@@ -146,13 +196,29 @@ pub(super) fn measure(
     measure
 }
 
-pub(super) fn confirm(section: &Section, problems: &mut Problems) -> Confirm {
+pub(super) fn confirm(
+    section: &Section,
+    language: Option<Language>,
+    shapes: &[Shape],
+    problems: &mut Problems,
+) -> Confirm {
+    if language == Some(Language::C) && section.has("sanitize") {
+        problems.push(only_for_cuda(section, "confirm", "sanitize"));
+    }
     let confirm = Confirm {
         samples: section.count("samples"),
         finalists: section.count("finalists"),
         rounds: section.count("rounds"),
         margin: section.real("margin"),
         max_seconds: section.real("max_seconds"),
+        unseen_shapes: section.count("unseen_shapes"),
+        domain: domains(section, shapes, problems),
+        repeats: section.count("repeats"),
+        sanitize: match section.text("sanitize").as_str() {
+            "on" => Sanitize::On,
+            "off" => Sanitize::Off,
+            _ => Sanitize::Auto,
+        },
     };
     if confirm.rounds > confirm.samples {
         let (rounds, samples) = (confirm.rounds, confirm.samples);

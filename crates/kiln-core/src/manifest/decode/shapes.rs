@@ -62,10 +62,12 @@ pub(super) fn decode(
     let purposes = purposes(&sections, section.span.clone(), problems);
     let mut shapes = Vec::new();
     for ((entry, shape), purpose) in sections.iter().zip(purposes) {
+        let sizes = dimensions(text, entry.name(), shape, names, problems);
         shapes.push(Shape {
             name: entry.name().to_string(),
             purpose,
-            dimensions: dimensions(text, entry.name(), shape, names, problems),
+            dimensions: sizes.dimensions,
+            formulas: sizes.formulas,
             span: shape.span.clone(),
         });
     }
@@ -138,13 +140,20 @@ struct Pending<'a> {
     value: Option<i64>,
 }
 
+/// The dimensions of a shape, and how those are computed that were written as expressions.
+#[derive(Default)]
+struct Sizes {
+    dimensions: Vec<(String, i64)>,
+    formulas: Vec<(String, Expr)>,
+}
+
 fn dimensions(
     text: &str,
     shape_name: &str,
     shape: &Section,
     names: &Names,
     problems: &mut Problems,
-) -> Vec<(String, i64)> {
+) -> Sizes {
     let entries = shape.entries();
     if entries.len() > MOST_DIMENSIONS {
         problems.push(
@@ -154,7 +163,7 @@ fn dimensions(
             )
             .label(format!("expected at most {MOST_DIMENSIONS}")),
         );
-        return Vec::new();
+        return Sizes::default();
     }
     let own = Names {
         tunables: names.tunables.clone(),
@@ -184,19 +193,30 @@ fn dimensions(
         };
         pending.push(Pending { entry, expr, value });
     }
+    let mut order = Vec::new();
     for start in 0..pending.len() {
-        resolve(start, &mut Vec::new(), &mut pending, shape_name, problems);
+        let path = &mut Vec::new();
+        resolve(start, path, &mut order, &mut pending, shape_name, problems);
     }
     let resolved = pending
         .iter()
         .map(|p| (p.entry.name().to_string(), p.value.unwrap_or(1)));
-    resolved.collect()
+    let formulas = order.into_iter().map(|at: usize| {
+        let computed = &pending[at];
+        (computed.entry.name().to_string(), computed.expr.clone())
+    });
+    Sizes {
+        dimensions: resolved.collect(),
+        formulas: formulas.collect(),
+    }
 }
 
-/// Computes a dimension after those it needs. `path` is how it was reached.
+/// Computes a dimension after those it needs. `path` is how it was reached, `order` what was
+/// computed so far.
 fn resolve(
     at: usize,
     path: &mut Vec<usize>,
+    order: &mut Vec<usize>,
     pending: &mut [Pending],
     shape_name: &str,
     problems: &mut Problems,
@@ -228,7 +248,7 @@ fn resolve(
     let bound = pending[at].expr.bind(&scope);
     if let Ok(bound) = &bound {
         for slot in bound.slots() {
-            resolve(*slot, path, pending, shape_name, problems);
+            resolve(*slot, path, order, pending, shape_name, problems);
         }
     }
     path.pop();
@@ -263,6 +283,7 @@ fn resolve(
         Err(_) => 1,
     };
     pending[at].value = Some(value);
+    order.push(at);
 }
 
 /// Compares every shape with the model and puts its dimensions in the model's order.

@@ -1,6 +1,7 @@
 //! The tables of settings: tolerances, search, budget, measurement.
 
-use super::{Bounds, Key, Kind, Table};
+use super::{Bounds, Entries, Key, Kind, NameRule, Table};
+use crate::admission::ADMITTED;
 
 pub(super) const DTYPES: [&str; 12] = [
     "f16", "bf16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64",
@@ -69,6 +70,17 @@ pub(super) static TOLERANCES: Table = table(
             "nonfinite = \"match\"",
         )
         .or("\"reject\""),
+        Key::optional(
+            "admits",
+            &[Kind::List {
+                items: &[Kind::Word(&ADMITTED)],
+                least: 0,
+                most: 100,
+            }],
+            "Weaknesses of the check that are accepted: `kiln tune` refuses a task that such a kernel would pass, and the report says so where it is accepted.",
+            "admits = [\"bf16\"]",
+        )
+        .or("[]"),
     ],
 );
 
@@ -254,6 +266,69 @@ pub(super) static CONFIRM: Table = table(
             "max_seconds = 60",
         )
         .or("60"),
+        Key::optional(
+            "unseen_shapes",
+            &[whole(0, 100)],
+            "Shapes the search never saw on which the winner must be right.",
+            "unseen_shapes = 3",
+        )
+        .or("3"),
+        Key::optional(
+            "domain",
+            &[Kind::Table(&DOMAINS)],
+            "What dimensions of unseen shapes may be, by name; by default what the manifest's own shapes have in common.",
+            "domain = { N = { from = 64, step = 64 } }",
+        ),
+        Key::optional(
+            "repeats",
+            &[whole(0, 10_000)],
+            "Launches of the winner on the same inputs; outputs that differ are reported, and refused out of tolerance.",
+            "repeats = 20",
+        )
+        .or("20"),
+        Key::optional(
+            "sanitize",
+            &[Kind::Word(&["auto", "on", "off"])],
+            "Run the winner under compute-sanitizer: where it is installed, always, or never (CUDA).",
+            "sanitize = \"on\"",
+        )
+        .or("\"auto\""),
+    ],
+);
+
+static DOMAINS: Table = Table {
+    doc: "Values that dimensions of unseen shapes may take.",
+    keys: &[],
+    entries: Some(Entries {
+        what: "dimension",
+        names: NameRule::Identifier,
+        kinds: &[Kind::Table(&DOMAIN)],
+        doc: "Values that this dimension may take.",
+        example: "N = { from = 64, step = 64 }",
+    }),
+};
+
+static DOMAIN: Table = table(
+    "Values that a dimension of unseen shapes may take.",
+    &[
+        Key::optional(
+            "from",
+            &[whole(1, i64::MAX)],
+            "Least value; by default the least among the manifest's shapes.",
+            "from = 64",
+        ),
+        Key::optional(
+            "to",
+            &[whole(1, i64::MAX)],
+            "Greatest value; by default the greatest among the manifest's shapes.",
+            "to = 4096",
+        ),
+        Key::optional(
+            "step",
+            &[whole(1, i64::MAX)],
+            "A divisor of every value; by default the greatest that the manifest's shapes share.",
+            "step = 8",
+        ),
     ],
 );
 

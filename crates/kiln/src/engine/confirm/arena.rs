@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_core::acceptance::FreshInputs;
 use kiln_core::event::{EnergyPair, OtherCaches};
 use kiln_core::input;
 use kiln_core::numerics::Expected;
@@ -138,8 +139,13 @@ impl Arena<'_> {
             all_known.then(|| std::mem::take(&mut corner.clocks_mhz))
         });
         let [of_baseline, of_candidate] = clocks_mhz;
+        let known = candidate.fresh_ns.is_finite() && candidate.known_ns.is_finite();
         Ok(Duel {
             clocks_mhz: of_baseline.zip(of_candidate).map(<[Vec<u32>; 2]>::from),
+            fresh_inputs: known.then_some(FreshInputs {
+                fresh_ns: candidate.fresh_ns,
+                repeated_ns: candidate.known_ns,
+            }),
             baseline_ns: std::mem::take(&mut baseline.samples_ns),
             candidate_ns: std::mem::take(&mut candidate.samples_ns),
             other_caches: baseline.other_caches_ns.zip(candidate.other_caches_ns).map(
@@ -196,21 +202,33 @@ impl Arena<'_> {
         let poison = input::mix(&[self.seed, 10]);
         let style = corner.contender.style;
         corner.plan = Some(sampling::warm_up(&mut corner.worker, style, poison, deadline)?.0);
+        if style.on_gpu && matches!(corner.contender.program.worker, WorkerKind::Cuda { .. }) {
+            // What warming up left in the image's variables goes with the module; the first launch
+            // of the new one is not timed.
+            evaluate::load(&mut corner.worker, &corner.contender.program, deadline)?;
+            sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
+        }
         Ok(())
     }
 
-    /// On a GPU samples alternate between inputs at different addresses, so that nothing a launch
-    /// keeps about its inputs serves the next one.
+    /// Samples alternate between inputs at different addresses, so that nothing a launch keeps
+    /// about its inputs serves the next one.
     fn input_sets(&self) -> u64 {
         const MOST_BYTES: u64 = 1 << 29;
         let small = self.task.target_bytes().is_some_and(|b| b <= MOST_BYTES);
-        if self.task.is_cuda() && small { 2 } else { 1 }
+        if small { 2 } else { 1 }
     }
 
+    /// On a CPU every duel has a first set of its own, and all share the second: each process meets
+    /// both for the first time, and answers for more would take longer than all the rest.
     fn inputs_seed(&self, step: u64) -> u64 {
+        let base = match self.task.is_cuda() {
+            true => self.seed,
+            false => self.secret,
+        };
         match step % self.input_sets() {
             0 => self.seed,
-            set => input::mix(&[self.seed, Stream::Inputs as u64, set]),
+            set => input::mix(&[base, Stream::Inputs as u64, set]),
         }
     }
 

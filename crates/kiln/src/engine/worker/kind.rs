@@ -22,6 +22,12 @@ pub enum WorkerKind {
     Cuda {
         support: Option<String>,
     },
+    /// A GPU worker started by another program that watches over it.
+    Watched {
+        /// The program and its arguments.
+        by: Vec<String>,
+        support: Option<String>,
+    },
     Python(Mode),
 }
 
@@ -50,7 +56,8 @@ impl WorkerKind {
             WorkerKind::Compile(jail) => Some(jail.clone()),
             WorkerKind::Cpu { reads } => Some(jail::for_candidate(reads)),
             WorkerKind::Cuda { .. } => Some(jail::for_driver()),
-            WorkerKind::Python(_) => None,
+            // The program that watches needs pipes, files and memory of its own in the worker.
+            WorkerKind::Python(_) | WorkerKind::Watched { .. } => None,
         }
     }
 
@@ -62,6 +69,7 @@ impl WorkerKind {
             WorkerKind::Compile(_) => kiln.arg("compile"),
             WorkerKind::Cpu { .. } => kiln.arg("cpu"),
             WorkerKind::Cuda { support } => kiln.arg("cuda").args(support),
+            WorkerKind::Watched { by, support } => return watched(by, support.as_deref()),
             WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
         };
         if let Some(jail) = self.jail() {
@@ -83,8 +91,24 @@ impl WorkerKind {
     pub(super) fn greeting_deadline(&self) -> Duration {
         match self {
             // Importing PyTorch from a cold disk takes its time.
-            WorkerKind::Python(_) => Duration::from_secs(180),
+            WorkerKind::Python(_) | WorkerKind::Watched { .. } => Duration::from_secs(180),
             _ => Duration::from_secs(30),
         }
     }
+}
+
+/// Another program starts the worker, so `/proc/self/exe` would be that program: this one is named by
+/// its path.
+fn watched(by: &[String], support: Option<&str>) -> Command {
+    let own = std::env::current_exe().unwrap_or_else(|_| "kiln".into());
+    let (program, arguments) = by
+        .split_first()
+        .map_or(("", by), |(p, rest)| (p.as_str(), rest));
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .arg(own)
+        .args(["worker", "cuda"])
+        .args(support);
+    command
 }

@@ -1,0 +1,119 @@
+use super::*;
+
+fn manifest(shapes: &str, confirm: &str) -> Manifest {
+    let text = format!(
+        "[kernel]\nsource = \"k.c\"\nentry = \"k\"\n{shapes}\n\
+         [arguments]\nx = {{ dtype = \"f32\", shape = [\"H\", \"KV\", \"S\", \"D\"] }}\n\
+         y = {{ dtype = \"f32\", shape = [\"S\"], role = \"output\" }}\n\
+         mode = {{ dtype = \"i32\", value = \"MODE\" }}\n\
+         [reference]\nc = \"r.c:r\"\n[confirm]\n{confirm}\n"
+    );
+    Manifest::parse(&text).expect("a manifest")
+}
+
+fn shape(name: &str, [h, kv, s, d, mode]: [i64; 5]) -> String {
+    format!("[shapes.{name}]\nH = {h}\nKV = {kv}\nS = {s}\nD = {d}\nMODE = {mode}\n")
+}
+
+fn attention() -> String {
+    [
+        shape("target", [8, 8, 512, 64, 1]),
+        shape("tiny", [1, 1, 1, 64, 1]),
+        shape("grouped", [8, 2, 100, 64, 5]),
+        shape("odd", [3, 3, 65, 64, 1]),
+    ]
+    .concat()
+}
+
+fn drawn(manifest: &Manifest, count: usize, seed: u64) -> Vec<Shape> {
+    Unseen::of(manifest).unwrap().draw(seed, count, |_| true)
+}
+
+fn value(shape: &Shape, name: &str) -> i64 {
+    let found = shape.dimensions.iter().find(|(n, _)| n == name);
+    found.unwrap().1
+}
+
+#[test]
+fn relations_modes_and_bounds_are_kept() {
+    let manifest = manifest(&attention(), "");
+    for seed in 0..200 {
+        let shapes = drawn(&manifest, 3, seed);
+        assert_eq!(shapes.len(), 3, "seed {seed}");
+        for shape in &shapes {
+            let of = |name: &str| value(shape, name);
+            assert_eq!(of("H") % of("KV"), 0, "{}", shape.name);
+            assert!((1..=4).contains(&(of("H") / of("KV"))), "{}", shape.name);
+            assert_eq!(of("D"), 64);
+            assert!([1, 5].contains(&of("MODE")), "a mode is no size");
+            assert!((1..=512).contains(&of("S")));
+            assert!(
+                manifest
+                    .shapes
+                    .iter()
+                    .all(|s| s.dimensions != shape.dimensions)
+            );
+        }
+        assert!(
+            volume(&shapes[0]) > 0.3 * volume(manifest.target()),
+            "{}",
+            shapes[0].name
+        );
+    }
+}
+
+#[test]
+fn shared_divisors_are_kept() {
+    let text = [
+        shape("target", [1, 1, 4096, 64, 1]),
+        shape("small", [1, 1, 192, 64, 1]),
+    ]
+    .concat();
+    let manifest = manifest(&text, "");
+    for seed in 0..50 {
+        for shape in drawn(&manifest, 3, seed) {
+            assert_eq!(value(&shape, "S") % 64, 0, "{}", shape.name);
+            assert!((192..=4096).contains(&value(&shape, "S")));
+        }
+    }
+}
+
+#[test]
+fn a_domain_opens_or_narrows_what_may_vary() {
+    let only = shape("target", [1, 1, 512, 64, 1]);
+    let closed = manifest(&only, "");
+    let why = Unseen::of(&closed).unwrap_err();
+    assert!(why.contains("domain"), "{why}");
+    let open = manifest(&only, "domain = { S = { from = 8, step = 8 } }");
+    let shapes = drawn(&open, 3, 1);
+    assert_eq!(shapes.len(), 3);
+    assert!(
+        shapes
+            .iter()
+            .all(|s| value(s, "S") % 8 == 0 && value(s, "S") < 512)
+    );
+    let off = manifest(&attention(), "unseen_shapes = 0");
+    assert!(Unseen::of(&off).is_err());
+}
+
+#[test]
+fn computed_dimensions_follow() {
+    let text = "[shapes.target]\nH = 4\nKV = \"H\"\nS = 100\nD = \"2 * S\"\nMODE = 1\n\
+                [shapes.small]\nH = 2\nKV = \"H\"\nS = 7\nD = \"2 * S\"\nMODE = 1\n";
+    let manifest = manifest(text, "");
+    for seed in 0..50 {
+        for shape in drawn(&manifest, 3, seed) {
+            assert_eq!(value(&shape, "D"), 2 * value(&shape, "S"));
+            assert_eq!(value(&shape, "KV"), value(&shape, "H"));
+        }
+    }
+}
+
+#[test]
+fn what_is_not_valid_is_not_drawn() {
+    let manifest = manifest(&attention(), "");
+    let unseen = Unseen::of(&manifest).unwrap();
+    assert!(unseen.draw(1, 3, |_| false).is_empty());
+    let even = unseen.draw(1, 3, |shape| value(shape, "S") % 2 == 0);
+    assert!(even.iter().all(|shape| value(shape, "S") % 2 == 0));
+}

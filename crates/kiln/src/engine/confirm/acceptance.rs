@@ -1,0 +1,210 @@
+//! What a finalist has to pass beside being fast: in fresh processes, on inputs and shapes nobody
+//! has seen, again and again.
+
+use std::time::{Duration, Instant};
+
+use kiln_core::acceptance::{Acceptance, Repeats, UnseenShape};
+use kiln_core::input;
+use kiln_core::manifest::{Shape, ShapePurpose};
+use kiln_core::protocol::{Cores, Request};
+use kiln_core::trial::{Assignment, Outcome, Phase};
+use kiln_core::unseen::Unseen;
+
+use super::{Confirmer, greet};
+use crate::engine::evaluate::{self, Contender, Place, Stop};
+use crate::engine::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd};
+use crate::engine::{Stream, run_deadline};
+use crate::exit::Failure;
+use crate::task::{Part, Task};
+
+/// Repeats take no longer than this, as long as there are a few.
+const REPEAT_BUDGET: Duration = Duration::from_secs(10);
+const FEWEST_REPEATS: u64 = 3;
+
+impl Confirmer<'_> {
+    /// Looks at a finalist where the search did not. `Ok(Err(outcome))`: it failed.
+    pub fn accept(
+        &mut self,
+        candidate: &Contender,
+    ) -> Result<Result<Acceptance, Outcome>, Failure> {
+        (self.status)("confirming: shapes the search never saw");
+        let (shapes, no_unseen) = self.unseen_shapes(candidate);
+        let checked = self.alone(candidate, |confirmer, worker, place| {
+            confirmer.check_shapes(candidate, &shapes, worker, place)
+        })?;
+        let unseen = match checked {
+            Ok(unseen) => unseen,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        (self.status)("confirming: the same inputs again and again");
+        let repeated = self.alone(candidate, |confirmer, worker, place| {
+            confirmer.repeat(candidate, worker, place)
+        })?;
+        Ok(repeated.map(|repeats| Acceptance {
+            unseen,
+            no_unseen,
+            repeats,
+            fresh_inputs: None,
+            sanitizer: None,
+        }))
+    }
+
+    /// Runs something on a candidate in a fresh process of its own.
+    fn alone<T>(
+        &mut self,
+        candidate: &Contender,
+        mut act: impl FnMut(&mut Self, &mut Worker, &mut Place) -> Result<T, Stop>,
+    ) -> Result<Result<T, Outcome>, Failure> {
+        let mut forgiven = 0;
+        loop {
+            let starting = self.start(candidate)?;
+            let mut worker = greet(starting, candidate)?;
+            let mut place = Place {
+                phase: Phase::Accept,
+                shape: None,
+            };
+            let deadline = run_deadline(self.task);
+            let done = match evaluate::load(&mut worker, &candidate.program, deadline) {
+                Ok(()) => act(self, &mut worker, &mut place),
+                Err(end) => Err(end.into()),
+            };
+            match done {
+                Ok(value) => return Ok(Ok(value)),
+                Err(Stop::Worker(WorkerEnd::Signal(9))) if forgiven < OUTSIDE_KILLS_FORGIVEN => {
+                    forgiven += 1;
+                }
+                Err(stop) => return Ok(Err(place.outcome_of(stop, self.task, &worker)?)),
+            }
+        }
+    }
+
+    /// The same for all finalists, as far as their configs allow: answers are computed once.
+    fn unseen_shapes(&self, candidate: &Contender) -> (Vec<Shape>, Option<String>) {
+        let manifest = self.task.manifest();
+        let unseen = match Unseen::of(manifest) {
+            Ok(unseen) => unseen,
+            Err(why) => return (Vec::new(), Some(why)),
+        };
+        let seed = input::mix(&[self.secret, Stream::Unseen as u64]);
+        let count = manifest.confirm.unseen_shapes as usize;
+        let shapes = unseen.draw(seed, count, |shape| {
+            suits(self.task, shape, &candidate.config)
+        });
+        let none = shapes.is_empty().then(|| {
+            "no other shape could be found that its constraints and launch allow".to_string()
+        });
+        (shapes, none)
+    }
+
+    /// The manifest's shapes on inputs of their own, then those the search never saw. The target's
+    /// turn comes with the samples.
+    fn check_shapes(
+        &mut self,
+        candidate: &Contender,
+        unseen: &[Shape],
+        worker: &mut Worker,
+        place: &mut Place,
+    ) -> Result<Vec<UnseenShape>, Stop> {
+        let task = self.task;
+        let known = task.checked_shapes().into_iter();
+        let known: Vec<&Shape> = known
+            .filter(|shape| shape.purpose != ShapePurpose::Target)
+            .filter(|shape| task.skips(shape, &candidate.config).is_none())
+            .collect();
+        let mut passed = Vec::new();
+        for (index, shape) in known.iter().copied().chain(unseen).enumerate() {
+            place.shape = Some(shape.name.clone());
+            let seed = input::mix(&[self.secret, Stream::Accept as u64, index as u64]);
+            let error_ratio = self.check(candidate, shape, seed, worker)?;
+            if index >= known.len() {
+                passed.push(UnseenShape {
+                    dimensions: shape.dimensions.clone(),
+                    error_ratio,
+                });
+            }
+        }
+        Ok(passed)
+    }
+
+    fn check(
+        &mut self,
+        candidate: &Contender,
+        shape: &Shape,
+        seed: u64,
+        worker: &mut Worker,
+    ) -> Result<f64, Stop> {
+        let deadline = run_deadline(self.task);
+        let expected = self.oracle.expected(self.task, shape, seed)?;
+        let problem = candidate.problem(self.task, shape, seed)?;
+        worker.prepare(&problem, deadline)?;
+        let poison = input::mix(&[seed, Stream::Poison as u64]);
+        let check = Request::Check {
+            cores: candidate.style.cores,
+            poison,
+        };
+        let outputs = evaluate::answer_outputs(worker.request(&check, deadline)?)?;
+        evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)
+    }
+
+    /// Launches on the same inputs, wherever the system puts the threads and where they are pinned.
+    /// Outputs that differ have to be right all the same.
+    fn repeat(
+        &mut self,
+        candidate: &Contender,
+        worker: &mut Worker,
+        place: &mut Place,
+    ) -> Result<Option<Repeats>, Stop> {
+        let launches = self.task.manifest().confirm.repeats;
+        if launches < 2 {
+            return Ok(None);
+        }
+        let target = self.task.manifest().target();
+        place.shape = Some(target.name.clone());
+        // The inputs of the first round to come, whose answer is needed anyway.
+        let seed = self.seed_of(Stream::Final, 0);
+        let deadline = run_deadline(self.task);
+        let expected = self.oracle.expected(self.task, target, seed)?;
+        let problem = candidate.problem(self.task, target, seed)?;
+        worker.prepare(&problem, deadline)?;
+        let started = Instant::now();
+        let mut found = Repeats {
+            launches: 0,
+            differing: 0,
+            error_ratio: 0.0,
+        };
+        let mut first = None;
+        while found.launches < launches
+            && (found.launches < FEWEST_REPEATS || started.elapsed() < REPEAT_BUDGET)
+        {
+            let poison = input::mix(&[seed, Stream::Accept as u64, found.launches]);
+            let cores = match found.launches % 2 {
+                0 => candidate.style.cores,
+                _ => Cores::Any,
+            };
+            let check = Request::Check { cores, poison };
+            let outputs = evaluate::answer_outputs(worker.request(&check, deadline)?)?;
+            found.launches += 1;
+            if first.as_ref() == Some(&outputs) {
+                continue;
+            }
+            let ratio = evaluate::compare(&problem, &expected, &outputs, poison);
+            found.error_ratio = found.error_ratio.max(ratio.map_err(Stop::Wrong)?);
+            match first {
+                None => first = Some(outputs),
+                Some(_) => found.differing += 1,
+            }
+        }
+        Ok(Some(found))
+    }
+}
+
+/// Whether a config and the reference can be run on a shape at all.
+fn suits(task: &Task, shape: &Shape, config: &Assignment) -> bool {
+    let bytes = |part: Part| {
+        let problem = task.problem(part, shape, config, 0).ok()?;
+        let mut arguments = problem.arguments.iter();
+        arguments.try_fold(0u64, |sum, a| sum.checked_add(a.bytes()?))
+    };
+    let fits = |part: Part| bytes(part).is_some_and(|b| b <= task.device.memory_bytes / 4);
+    task.skips(shape, config).is_none() && fits(Part::Candidate) && fits(Part::Reference)
+}

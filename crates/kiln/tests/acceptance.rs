@@ -1,0 +1,219 @@
+//! Kernels that pass the search and must not win: right on the manifest's shapes only, right most of
+//! the time, fast from memory. And honest ones beside them, which must.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Mutex;
+
+use common::{Project, text};
+use serde_json::Value;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Some work per element, so that cheating would pay.
+const WORK: &str = "float s = x[i]; for (int k = 0; k < 60; k++) s = s * 0.99f + 0.01f; y[i] = s;";
+
+fn project(kernel: &str, shapes: &str, more: &str) -> Project {
+    let project = Project::new();
+    let wide = WORK
+        .replace("float", "double")
+        .replace("f ", " ")
+        .replace("f;", ";");
+    project
+        .write("kernel.c", kernel)
+        .write(
+            "baseline.c",
+            &format!("void baseline(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) {{ {WORK} }} }}\n"),
+        )
+        .write(
+            "reference.c",
+            &format!("void reference(const double *x, double *y, int n) {{ for (int i = 0; i < n; i++) {{ {wide} }} }}\n"),
+        )
+        .write(
+            "kiln.toml",
+            &format!(
+                "[kernel]\nsource = \"kernel.c\"\nentry = \"kernel\"\nflags = [\"-O2\", \"-w\"]\n{shapes}\n\
+                 [arguments]\nx = {{ dtype = \"f32\", shape = [\"N\"] }}\n\
+                 y = {{ dtype = \"f32\", shape = [\"N\"], role = \"output\" }}\n\
+                 n = {{ dtype = \"i32\", value = \"N\" }}\n\
+                 [reference]\nc = \"reference.c:reference\"\n[baseline]\nc = \"baseline.c:baseline\"\n\
+                 [budget]\nhopeless_below = 0.0\n[measure]\nmax_seconds = 0.2\n\
+                 [confirm]\nsamples = 20\nrounds = 2\n{more}"
+            ),
+        );
+    project
+}
+
+const SHAPES: &str =
+    "[shapes.target]\nN = 6000\n[shapes.small]\nN = 7\n[shapes.middle]\nN = 1000\n";
+
+fn tuned(project: &Project) -> Value {
+    project.json(&["tune", "--json"], &[0, 1, 4])
+}
+
+fn honest() -> String {
+    format!(
+        "void kernel(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) {{ {WORK} }} }}\n"
+    )
+}
+
+#[test]
+fn an_honest_kernel_is_accepted_and_the_record_says_where() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let project = project(&honest(), SHAPES, "");
+    let document = tuned(&project);
+    let acceptance = &document["acceptance"];
+    let unseen = acceptance["unseen"].as_array().unwrap();
+    assert_eq!(unseen.len(), 3, "{document:#}");
+    let sizes: Vec<i64> = unseen
+        .iter()
+        .map(|shape| shape["dimensions"][0][1].as_i64().unwrap())
+        .collect();
+    assert!(
+        sizes
+            .iter()
+            .all(|n| (7..6000).contains(n) && ![7, 1000].contains(n)),
+        "{sizes:?}"
+    );
+    assert!(sizes[0] > 5990, "the first is near the target: {sizes:?}");
+    assert_eq!(acceptance["repeats"]["differing"], 0);
+    assert_eq!(acceptance["repeats"]["launches"], 20);
+    assert!(acceptance["fresh_inputs"]["fresh_ns"].as_f64() > Some(0.0));
+    assert_eq!(
+        document["writable_globals"].as_array().map(Vec::len),
+        Some(0)
+    );
+    let table = text(&project.run(&["studies", "show"]).stdout);
+    assert!(table.contains("right on 3 unseen shapes"), "{table}");
+}
+
+/// Right on every shape of the manifest, and nowhere else.
+#[test]
+fn a_kernel_for_the_manifests_shapes_only_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let cheat = format!(
+        "void kernel(const float *x, float *y, int n) {{ int known = n == 6000 || n == 7 || n == 1000;\n\
+         for (int i = 0; i < n; i++) {{ if (known) {{ {WORK} }} else y[i] = x[i]; }} }}\n"
+    );
+    let document = tuned(&project(&cheat, SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+    let notes = document["notes"].to_string();
+    for word in [
+        "wrong result on shape `unseen N=",
+        "narrow `domain`",
+        "unseen_shapes = 0",
+    ] {
+        assert!(notes.contains(word), "`{word}` is not in {notes}");
+    }
+}
+
+/// Wrong near the target only, where its own shapes are not.
+#[test]
+fn a_kernel_that_is_wrong_beside_the_target_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let cheat = format!(
+        "void kernel(const float *x, float *y, int n) {{ int m = n > 5000 ? n & ~7 : n;\n\
+         for (int i = 0; i < m; i++) {{ {WORK} }} for (int i = m; i < n; i++) y[i] = 0; }}\n"
+    );
+    let document = tuned(&project(&cheat, SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+}
+
+/// A kernel for multiples of eight is honest where its manifest says so.
+#[test]
+fn a_kernel_for_multiples_of_eight_can_say_so() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let eights = format!(
+        "void kernel(const float *x, float *y, int n) {{ for (int i = 0; i < n / 8 * 8; i++) {{ {WORK} }} }}\n"
+    );
+    let by_shapes = "[shapes.target]\nN = 6000\n[shapes.small]\nN = 8\n[shapes.middle]\nN = 1000\n";
+    let document = tuned(&project(&eights, by_shapes, ""));
+    assert!(document["verdict"].is_string(), "{document:#}");
+    let by_constraint = format!("[constraints]\neights = \"N % 8 == 0\"\n{SHAPES}");
+    let document = tuned(&project(&eights, &by_constraint, ""));
+    assert!(document["verdict"].is_string(), "{document:#}");
+    assert_eq!(
+        document["acceptance"]["unseen"].as_array().map(Vec::len),
+        Some(3)
+    );
+    let one = "[shapes.target]\nN = 6000\n";
+    let document = tuned(&project(
+        &eights,
+        one,
+        "domain = { N = { from = 80, step = 8 } }\n",
+    ));
+    assert_eq!(
+        document["acceptance"]["unseen"].as_array().map(Vec::len),
+        Some(3)
+    );
+    let document = tuned(&project(&eights, one, ""));
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("on the manifest's shapes only"), "{notes}");
+}
+
+/// Not the same bits each time, within tolerance: said, not refused.
+#[test]
+fn a_nondeterministic_kernel_is_flagged() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "#include <time.h>\nvoid kernel(const float *x, float *y, int n) {{\n\
+         struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now); float wobble = (now.tv_nsec / 64 % 5) * 1e-7f;\n\
+         for (int i = 0; i < n; i++) {{ {WORK} y[i] += wobble * y[i]; }} }}\n"
+    );
+    let document = tuned(&project(&kernel, SHAPES, ""));
+    let repeats = &document["acceptance"]["repeats"];
+    assert!(repeats["differing"].as_u64() > Some(0), "{document:#}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("nondeterministic"), "{notes}");
+}
+
+/// Wrong in one launch of many; no timing would show it.
+#[test]
+fn a_kernel_that_is_seldom_wrong_is_refused() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "#include <time.h>\nvoid kernel(const float *x, float *y, int n) {{\n\
+         struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now);\n\
+         for (int i = 0; i < n; i++) {{ {WORK} }} if (now.tv_nsec / 64 % 23 == 0) y[n / 2] += 0.5f; }}\n"
+    );
+    let document = tuned(&project(&kernel, SHAPES, "repeats = 300\n"));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+}
+
+/// An answer kept in a variable, handed out when the input looks the same.
+#[test]
+fn kept_answers_lose_and_their_variables_are_named() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let cheat = format!(
+        "#include <string.h>\nstatic float kept[6000], first, last; static int known;\n\
+         void kernel(const float *x, float *y, int n) {{\n\
+         if (known == n && x[0] == first && x[n - 1] == last) {{ memcpy(y, kept, n * sizeof *y); return; }}\n\
+         for (int i = 0; i < n; i++) {{ {WORK} }}\n\
+         known = n; first = x[0]; last = x[n - 1]; memcpy(kept, y, n * sizeof *y); }}\n"
+    );
+    let project = project(&cheat, SHAPES, "");
+    let document = tuned(&project);
+    assert_ne!(document["verdict"], "FASTER", "{document:#}");
+    let trials = project.run(&["tune", "--events", "--fresh"]);
+    let trials = common::finished_trials(&trials.stdout);
+    let writable = trials[0]["compile"]["writable"].to_string();
+    assert!(
+        writable.contains("kept") && writable.contains("24000"),
+        "{writable}"
+    );
+}
+
+/// A variable by itself is no crime.
+#[test]
+fn a_counter_is_flagged_and_not_refused() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = honest().replace("{ for", "{ static volatile long calls; calls++; for");
+    let document = tuned(&project(&kernel, SHAPES, ""));
+    assert!(document["verdict"].is_string(), "{document:#}");
+    let notes = document["notes"].to_string();
+    assert!(
+        notes.contains("variables that outlive a launch: `calls"),
+        "{notes}"
+    );
+}
