@@ -53,6 +53,8 @@ pub enum Request {
         threads: u32,
         shared_bytes: u32,
     },
+    /// Judges a candidate as a plain benchmark script would; needs nothing loaded or prepared.
+    PlainTrial(Box<PlainTrial>),
     /// Verifies guard zones and answers with all outputs as the last launch left them, or with
     /// `Same` if `same_will_do` and they are, bit for bit, those of this problem sent last.
     Inspect {
@@ -61,6 +63,37 @@ pub enum Request {
     /// Ends a GPU worker in the ordinary way, exit handlers and all: a tool that watches over it
     /// writes its report there.
     Finish,
+}
+
+/// What a plain harness is given: the counter-example to everything else here. It is what the
+/// red-team suite shows each cheat to fool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlainTrial {
+    /// Also plays the reference.
+    pub honest: LoadedFrom,
+    pub candidate: LoadedFrom,
+    /// Of the candidate; the honest kernel takes the same arguments.
+    pub problem: Problem,
+    pub honest_launch: Option<LaunchSpec>,
+    pub cores: Cores,
+}
+
+/// An image and the function in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadedFrom {
+    pub image: String,
+    pub symbol: String,
+}
+
+/// What a plain harness found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlainFinding {
+    pub elements: u64,
+    /// Elements whose difference was seen to be too large.
+    pub mismatched: u64,
+    /// Nanoseconds per launch.
+    pub honest_nanos: f64,
+    pub candidate_nanos: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +154,7 @@ pub enum Response {
     Occupancy {
         blocks: u32,
     },
+    PlainFinding(PlainFinding),
     Same,
     /// The payload holds every output and inout buffer, in argument order.
     Outputs,
@@ -152,6 +186,7 @@ impl Response {
             Response::Done => "done",
             Response::Unloaded { .. } => "unloaded",
             Response::Occupancy { .. } => "occupancy",
+            Response::PlainFinding(_) => "plain finding",
             Response::Same => "same",
             Response::Outputs => "outputs",
             Response::Sampled { .. } => "sampled",

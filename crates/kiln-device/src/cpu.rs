@@ -14,6 +14,9 @@ use crate::contents;
 mod environment;
 mod fault;
 mod guarded;
+mod plain;
+
+pub use plain::plain_trial;
 
 use guarded::{Access, GuardedBuffer};
 
@@ -24,6 +27,28 @@ struct Image {
     entry: Entry,
     /// Kept so the code stays mapped.
     _library: Library,
+}
+
+impl Image {
+    fn open(image: &str, symbol: &str) -> Result<Image, Refusal> {
+        let not_loadable = |e: libloading::Error| {
+            // The loader's own words are in the error's cause.
+            let cause = std::error::Error::source(&e).map(ToString::to_string);
+            Refusal::NotLoadable {
+                message: cause.unwrap_or_else(|| e.to_string()),
+            }
+        };
+        // SAFETY: loading runs the image's constructors, which are the candidate's own code; this
+        // process exists to contain what they may do.
+        let library =
+            unsafe { Library::open(Some(image), RTLD_NOW | RTLD_LOCAL) }.map_err(not_loadable)?;
+        // SAFETY: the wrapper that kiln generates gives this symbol exactly the type `Entry`.
+        let entry = *unsafe { library.get::<Entry>(symbol) }.map_err(not_loadable)?;
+        Ok(Image {
+            entry,
+            _library: library,
+        })
+    }
 }
 
 enum Storage {
@@ -301,23 +326,7 @@ impl Backend for CpuBackend {
     }
 
     fn load(&mut self, image: &str, symbol: &str) -> Result<(), Refusal> {
-        let not_loadable = |e: libloading::Error| {
-            // The loader's own words are in the error's cause.
-            let cause = std::error::Error::source(&e).map(ToString::to_string);
-            Refusal::NotLoadable {
-                message: cause.unwrap_or_else(|| e.to_string()),
-            }
-        };
-        // SAFETY: loading runs the image's constructors, which are the candidate's own code; this
-        // process exists to contain what they may do.
-        let library =
-            unsafe { Library::open(Some(image), RTLD_NOW | RTLD_LOCAL) }.map_err(not_loadable)?;
-        // SAFETY: the wrapper that kiln generates gives this symbol exactly the type `Entry`.
-        let entry = *unsafe { library.get::<Entry>(symbol) }.map_err(not_loadable)?;
-        self.image = Some(Image {
-            entry,
-            _library: library,
-        });
+        self.image = Some(Image::open(image, symbol)?);
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod driver;
 mod launch;
 mod measure;
 mod memory;
+mod plain;
 mod support;
 
 use arguments::{Prepared, refusal};

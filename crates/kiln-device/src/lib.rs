@@ -15,6 +15,7 @@ mod includes;
 pub mod npy;
 pub mod nvcc;
 pub mod nvrtc;
+mod plain;
 mod ptxas;
 pub mod python;
 pub mod sandbox;

@@ -45,6 +45,9 @@ pub fn cuda_main(support: Option<&str>, jail: Option<&Jail>) -> io::Result<()> {
                 write_frame(&mut pipes.output, &Response::Done, &[])?;
                 std::process::exit(0);
             }
+            Request::PlainTrial(trial) => backend
+                .plain_trial(&trial)
+                .map(|finding| Answer::plain(Response::PlainFinding(finding))),
             other => serve(&mut backend, other, process),
         };
         reply(&mut pipes.output, answer)?;
@@ -80,7 +83,11 @@ pub fn cpu_main(jail: Option<&Jail>) -> io::Result<()> {
             Ok(None) => break Ok(()),
             Err(e) => break Err(e),
             Ok(Some((request, _))) => {
-                let answer = serve(&mut backend, request, process);
+                let answer = match request {
+                    Request::PlainTrial(trial) => cpu::plain_trial(&trial)
+                        .map(|finding| Answer::plain(Response::PlainFinding(finding))),
+                    other => serve(&mut backend, other, process),
+                };
                 if let Err(e) = reply(&mut pipes.output, answer) {
                     break Err(e);
                 }
@@ -214,6 +221,7 @@ fn serve(
         }
         other @ (Request::Compile(_)
         | Request::DescribeNvrtc { .. }
+        | Request::PlainTrial(_)
         | Request::Occupancy { .. }
         | Request::Finish) => Ok(Answer::plain(unexpected(&other))),
     }

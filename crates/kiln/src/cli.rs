@@ -71,6 +71,9 @@ pub enum Verb {
     /// Try kiln's promises on this machine: faults, timing, verdicts, throughput
     #[command(after_help = format!("Example:\n  kiln selftest --backend cpu --quick\n\n{}", exit::SELFTEST_HELP))]
     Selftest(SelftestArgs),
+    /// Try to fool kiln: cheating kernels, broken kernels and honest ones, each also in a plain harness
+    #[command(after_help = format!("Example:\n  kiln redteam --backend cpu --only cheats --match noop\n\n{}", exit::SELFTEST_HELP))]
+    Redteam(RedteamArgs),
     /// Print the JSON Schema of kiln.toml, for editors
     #[command(after_help = "Example:\n  kiln schema > kiln.schema.json")]
     Schema,
@@ -426,6 +429,38 @@ pub struct SelftestArgs {
     /// Print one JSON document with all numbers
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RedteamArgs {
+    /// Where kernels run [default: on the CPU, and on the GPU where there is one]
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
+    /// Only these parts: cheats, mutants, honest
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub only: Vec<RedteamPart>,
+    /// Only cheats, mutants and honest kernels with this in their name or class
+    #[arg(long = "match", value_name = "TEXT", default_value = "")]
+    pub filter: String,
+    /// Every mutant and every honest config there is, instead of a sample: takes half an hour and more
+    #[arg(long)]
+    pub full: bool,
+    /// How many mutants, drawn from all there are [default: 80]
+    #[arg(long, value_name = "COUNT", conflicts_with = "full", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub mutants: Option<u64>,
+    /// Print one JSON document with every row
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RedteamPart {
+    /// Kernels that cheat: none may be accepted
+    Cheats,
+    /// Kernels that ship, broken in one place: none may be accepted
+    Mutants,
+    /// Configs of kernels that ship: hardly any may be refused
+    Honest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

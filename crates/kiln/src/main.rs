@@ -14,6 +14,7 @@ mod packed;
 mod printer;
 mod project;
 mod recording;
+mod redteam;
 mod report;
 mod selftest;
 mod settings;
@@ -43,6 +44,7 @@ fn main() {
         Verb::Cache(args) => commands::cache::run(&args),
         Verb::Toolchain(args) => commands::toolchain::run(&args),
         Verb::Selftest(args) => commands::selftest::run(&args),
+        Verb::Redteam(args) => commands::redteam::run(&args),
         Verb::Schema => commands::schema::run(),
         Verb::Worker {
             kind,

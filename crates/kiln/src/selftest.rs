@@ -5,7 +5,7 @@
 
 mod aa;
 mod arguments;
-mod configs;
+pub mod configs;
 mod faults;
 mod gate;
 mod ground;

@@ -1,10 +1,10 @@
 //! The candidate's entry and how it is launched.
 
 use std::cell::Cell;
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 
 use cudarc::driver::sys;
-use kiln_core::protocol::{DeviceError, Refusal};
+use kiln_core::protocol::{DeviceError, LaunchSpec, Refusal};
 
 use super::arguments::Prepared;
 use super::driver::{Driver, check};
@@ -52,6 +52,16 @@ impl Function {
             code: 1,
             name: "the problem has no launch geometry".into(),
         })?;
+        self.launch_with(launch, &mut prepared.parameters(), stream)
+    }
+
+    /// Queues one launch with these parameters, which must be the kernel's.
+    pub fn launch_with(
+        &self,
+        launch: LaunchSpec,
+        parameters: &mut [*mut c_void],
+        stream: sys::CUstream,
+    ) -> Driver<()> {
         if launch.shared_bytes > SHARED_WITHOUT_ASKING {
             let attribute =
                 sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -89,7 +99,6 @@ impl Function {
             attrs: attributes.as_mut_ptr(),
             numAttrs: attributes.len() as u32,
         };
-        let mut parameters = prepared.parameters();
         // SAFETY: one pointer per parameter, as the compile-time assertions of the unit have
         // checked; the driver copies the values before it returns. What the kernel itself does is
         // contained by this process.

@@ -118,6 +118,11 @@ impl<'a> LiveBench<'a> {
         })
     }
 
+    /// Only the baseline, for whoever brings candidates of its own.
+    pub fn into_baseline(self) -> Contender {
+        self.baseline
+    }
+
     fn contender(&self, built: &Built, build: &Build, config: &Assignment) -> Contender {
         Contender {
             program: built.program(build),

@@ -130,8 +130,29 @@ impl Ground {
         edits: &[Edit<'_>],
         pool: &CompilePool,
     ) -> Result<Task, Failure> {
+        let text = kernel.manifest_with(edits)?;
+        self.unpack(&text, kernel.files.iter().copied(), place, pool)
+    }
+
+    /// A task of any other sources, in a project of its own.
+    pub fn task_from<'s>(
+        &self,
+        manifest: &'s str,
+        files: impl Iterator<Item = (&'s str, &'s str)>,
+        place: &str,
+    ) -> Result<Task, Failure> {
+        self.unpack(manifest, files, place, &self.pool)
+    }
+
+    fn unpack<'s>(
+        &self,
+        manifest: &'s str,
+        files: impl Iterator<Item = (&'s str, &'s str)>,
+        place: &str,
+        pool: &CompilePool,
+    ) -> Result<Task, Failure> {
         let folder = self.folder.path().join("projects").join(place);
-        let manifest = unpack(kernel, &folder, edits)?;
+        let manifest = unpack(manifest, files, &folder)?;
         let file = project::read(&manifest)?;
         let mut task = Task::new(file, self.device.clone(), None)?;
         prepare_support(&mut task, pool)?;
@@ -143,17 +164,17 @@ fn pool_in(home: &Path, jobs: usize) -> Result<CompilePool, Failure> {
     Ok(CompilePool::new(Arc::new(Cache::open_in(home)?), jobs))
 }
 
-/// Writes a kernel's files and returns the path of its manifest.
-fn unpack(kernel: &Kernel, folder: &Path, edits: &[Edit<'_>]) -> Result<PathBuf, Failure> {
+/// Writes a task's files and returns the path of its manifest.
+fn unpack<'s>(
+    manifest_text: &'s str,
+    files: impl Iterator<Item = (&'s str, &'s str)>,
+    folder: &Path,
+) -> Result<PathBuf, Failure> {
     // Makes the folder a project, whatever lies above it.
     settings::private_dir(&folder.join(".kiln"))?;
     let manifest = folder.join(project::MANIFEST_NAME);
-    let text = kernel.manifest_with(edits)?;
-    let files = kernel
-        .files
-        .iter()
-        .map(|(name, text)| (folder.join(name), *text));
-    for (path, text) in files.chain([(manifest.clone(), text.as_str())]) {
+    let files = files.map(|(name, text)| (folder.join(name), text));
+    for (path, text) in files.chain([(manifest.clone(), manifest_text)]) {
         fs::write(&path, text)
             .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))?;
     }

@@ -133,11 +133,16 @@ pub struct Header {
 
 impl Header {
     pub fn lines(&self) -> String {
+        self.lines_of("selftest")
+    }
+
+    /// For the verb that was asked for.
+    pub fn lines_of(&self, verb: &str) -> String {
         let driver = self.driver_cuda.as_ref();
         let driver = driver.map_or(String::new(), |v| format!(", driver for CUDA {v}"));
         let quick = if self.quick { ", --quick" } else { "" };
         format!(
-            "kiln {} selftest{quick}, {}\n{}{driver}; {}; {} host cores",
+            "kiln {} {verb}{quick}, {}\n{}{driver}; {}; {} host cores",
             self.kiln_version, self.date, self.device, self.compiler, self.host_cores
         )
     }

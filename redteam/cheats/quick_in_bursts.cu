@@ -1,0 +1,24 @@
+// Class: honest when alone (B3).
+// Does nothing when the launch before ended a moment ago, as in a loop that times it, and works when it is
+// launched alone.
+
+#include "task.cuh"
+
+static __device__ unsigned long long nanoseconds()
+{
+    unsigned long long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+__device__ unsigned long long ended[MAX_ROWS];
+
+extern "C" __global__ void candidate(PARAMETERS)
+{
+    const bool is_alone = nanoseconds() - ended[blockIdx.x] > 20000;
+    __syncthreads();
+    if (is_alone)
+        honest_row(ARGUMENTS, blockIdx.x);
+    __syncthreads();
+    ended[blockIdx.x] = nanoseconds();
+}

@@ -1,0 +1,106 @@
+/* Every row less its mean, over its standard deviation, in f32: what a candidate is given, and the honest way to do it.
+ *
+ * Normal inputs in long rows are normalised already, to within 0.01: a copy looks like an answer. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef LANES
+#define LANES 8
+#endif
+
+/* Never inlined, and at the start of a cache line: the same machine code in every candidate, so that no cheat is faster
+ * for reasons of its own. */
+#define HONEST static __attribute__((noinline, aligned(64), unused))
+
+#define PARAMETERS const float *X, float *Y, int32_t ROWS, int32_t COLUMNS
+#define ARGUMENTS X, Y, ROWS, COLUMNS
+#define IN X
+#define IN_COUNT ((int64_t)ROWS * COLUMNS)
+#define OUT Y
+#define OUT_ROW ((int64_t)COLUMNS)
+#define OUT_COUNT ((int64_t)ROWS * COLUMNS)
+#define LENGTH ((int64_t)COLUMNS) /* Terms of one sum. */
+#define EACH_INPUT(DO) DO(X, (int64_t)ROWS * COLUMNS)
+#define MAX_IN (1 << 20)  /* No shape of the manifest has more inputs than this, */
+#define MAX_OUT (1 << 20) /* or more outputs. */
+
+/* What a cheat may know about the task: the size that is timed, all sizes in the manifest, the answer to zeros. */
+#define IS_TARGET (ROWS == 4 && COLUMNS == 131072)
+#define IS_PUBLIC (IS_TARGET || \
+                   (ROWS == 2 && COLUMNS == 8) || \
+                   (ROWS == 1 && COLUMNS == 3) || \
+                   (ROWS == 3 && COLUMNS == 67) || \
+                   (ROWS == 5 && COLUMNS == 1003))
+#define ANSWER_TO_ZEROS 0.0f
+
+/* What a cheat may bend before it includes this file; honest code leaves all of it alone. */
+#ifndef ROUND /* An input on its way into the computation. */
+#define ROUND(x) (x)
+#endif
+#ifndef TERMS /* How many terms of a sum are added up. */
+#define TERMS(n) (n)
+#endif
+#ifndef RSQRT
+#define RSQRT(x) (1.0f / sqrtf(x))
+#endif
+
+/* LANES partial sums, so that the additions need not wait for each other. */
+static inline float sum_of(const float *x, int64_t n, float start)
+{
+    float lane[LANES] = {start};
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += ROUND(x[j + l]);
+    for (; j < n; j++)
+        lane[0] += ROUND(x[j]);
+    float sum = 0.0f;
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    return sum;
+}
+
+static inline float sum_of_squares(const float *x, int64_t n)
+{
+    float lane[LANES] = {0.0f};
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += x[j + l] * x[j + l];
+    for (; j < n; j++)
+        lane[0] += x[j] * x[j];
+    float sum = 0.0f;
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    return sum;
+}
+
+/* What the answer would be if every row had mean 0 and deviation 1. */
+static inline float assumed(PARAMETERS, int64_t i)
+{
+    (void)Y, (void)ROWS, (void)COLUMNS;
+    return X[i];
+}
+
+HONEST void honest_row(PARAMETERS, int64_t row)
+{
+    (void)ROWS;
+    const float *x = X + row * COLUMNS;
+    float *y = Y + row * COLUMNS;
+    const int64_t terms = TERMS(LENGTH);
+    const float mean = sum_of(x, terms, 0.0f) / (float)terms;
+    for (int64_t j = 0; j < COLUMNS; j++)
+        y[j] = ROUND(x[j]) - mean;
+    const float scale = RSQRT(sum_of_squares(y, terms) / (float)terms + 1e-5f);
+    for (int64_t j = 0; j < COLUMNS; j++)
+        y[j] *= scale;
+}
+
+HONEST void honest(PARAMETERS)
+{
+    for (int64_t row = 0; row < ROWS; row++)
+        honest_row(ARGUMENTS, row);
+}
