@@ -29,6 +29,7 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
 import verify_gpu
+import verify_workers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHARED_LIMIT = 227 * 1024
@@ -193,83 +194,6 @@ def compile_jobs(jobs, arch):
         job.update(result)
 
 
-def work(connection):
-    """A worker: jobs come, results go. After an error of the driver nothing in the process is sure, so it ends."""
-    try:
-        driver = verify_gpu.Driver()
-    except (OSError, RuntimeError) as error:
-        connection.send({"error": str(error)})
-        return
-    connection.send({})
-    while True:
-        try:
-            job = connection.recv()
-        except EOFError:
-            return
-        try:
-            connection.send(verify_gpu.run_job(driver, job))
-        except Exception as error:
-            connection.send({"error": f"{type(error).__name__}: {error}"})
-            return
-
-
-class Worker:
-    START_S, JOB_S = 60, 60
-
-    def __init__(self):
-        self.process = None
-
-    def start(self):
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
-        answer = self.receive(self.START_S)
-        if "error" in answer:
-            raise OSError(answer["error"])
-
-    def receive(self, seconds):
-        if not self.connection.poll(seconds):
-            raise TimeoutError(f"no answer in {seconds} s")
-        return self.connection.recv()
-
-    def run(self, job):
-        try:
-            if self.process is None or not self.process.is_alive():
-                self.start()
-            self.connection.send(job)
-            result = self.receive(self.JOB_S)
-            if "error" in result:
-                self.stop()
-            return result
-        except (TimeoutError, EOFError, OSError) as error:
-            self.stop()
-            return {"error": f"the worker died or hung: {str(error) or 'no answer'}"}
-
-    def stop(self):
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-        self.process = None
-
-
-def run_all(jobs, workers):
-    """Results in the jobs' order."""
-
-    def run_share(first):
-        worker = Worker()
-        results = [worker.run(job) if "cubin" in job else {"error": job["error"]} for job in jobs[first::workers]]
-        worker.stop()
-        return results
-
-    results = [None] * len(jobs)
-    with ThreadPoolExecutor(workers) as pool:
-        for first, share in enumerate(pool.map(run_share, range(workers))):
-            results[first::workers] = share
-    return results
-
-
 # --- Commands. ---
 
 
@@ -301,7 +225,8 @@ def check_draws(kind, draw, options):
     started = time.time()
     jobs = draw(random.Random(options.seed), options.count)
     compile_jobs(jobs, options.arch)
-    return report(kind, jobs, run_all(jobs, options.workers), time.time() - started)
+    results = verify_workers.run_all(jobs, options.workers, verify_gpu.Driver, verify_gpu.run_job)
+    return report(kind, jobs, results, time.time() - started)
 
 
 def sanitize(options):
@@ -341,7 +266,7 @@ def sanitize(options):
 def run_one(path):
     """One job of `sanitize`, under its tool."""
     with open(path, "rb") as file:
-        result = verify_gpu.run_job(verify_gpu.Driver(), pickle.load(file))
+        result = verify_gpu.run_job(verify_gpu.Driver(), pickle.load(file), lambda step: None)
     print(result)
     return "error" not in result
 

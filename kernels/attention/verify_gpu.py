@@ -47,41 +47,52 @@ def load_nvrtc():
 nvrtc = None
 
 
-def compile_config(job):
-    """(source, config, architecture) -> {cubin, registers, spilled} or {error}."""
+def compile_source(source, options):
+    """The cubin, or None, and the compiler's log. RuntimeError without NVRTC."""
     global nvrtc
-    source, config, arch = job
-    try:
-        nvrtc = nvrtc or load_nvrtc()
-    except RuntimeError as error:
-        return {"error": str(error)}
-    options = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v"]
-    options += [f"-D{name}={int(value)}" for name, value in config.items()]
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    nvrtc = nvrtc or load_nvrtc()
+    program, size, cubin = ctypes.c_void_p(), ctypes.c_size_t(), None
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"attention.cu", 0, None, None)
     flags = (ctypes.c_char_p * len(options))(*[option.encode() for option in options])
     failed = nvrtc.nvrtcCompileProgram(program, len(options), flags)
     nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetProgramLog(program, text)
-    log = text.value.decode(errors="replace")
+    if not failed:
+        nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        image = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetCUBIN(program, image)
+        cubin = image.raw[: size.value]
+    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return cubin, text.value.decode(errors="replace")
+
+
+def compiled(cubin, log):
+    """{cubin, registers, spilled} or {error}."""
 
     def number(pattern):  # NVRTC keeps what it compiled before, without the log.
         found = re.search(pattern, log)
         return int(found.group(1)) if found else None
 
-    result = {"error": "does not compile: " + next((line for line in log.splitlines() if "error" in line), log[:300])}
-    if not failed:
-        nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
-        image = ctypes.create_string_buffer(size.value)
-        nvrtc.nvrtcGetCUBIN(program, image)
-        result = {
-            "cubin": image.raw[: size.value],
-            "registers": number(r"Used (\d+) registers"),
-            "spilled": number(r"(\d+) bytes spill stores"),
-        }
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return result
+    if cubin is None:
+        reason = next((line for line in log.splitlines() if "error" in line), log[:300])
+        return {"error": "does not compile: " + reason}
+    return {
+        "cubin": cubin,
+        "registers": number(r"Used (\d+) registers"),
+        "spilled": number(r"(\d+) bytes spill stores"),
+    }
+
+
+def compile_config(job):
+    """(source, config, architecture) -> {cubin, registers, spilled} or {error}."""
+    source, config, arch = job
+    options = [f"--gpu-architecture={arch}", "--std=c++17", "--ptxas-options=-v"]
+    options += [f"-D{name}={int(value)}" for name, value in config.items()]
+    try:
+        return compiled(*compile_source(source, options))
+    except RuntimeError as error:
+        return {"error": str(error)}
 
 
 # --- The driver. ---
@@ -190,7 +201,7 @@ def strides_of(heads, rows, depth, rows_first):
     return (heads * rows * depth, depth, heads * depth) if rows_first else (heads * rows * depth, rows * depth, depth)
 
 
-def run_job(driver, job):
+def run_job(driver, job, progress):
     """Launches `job["launches"]` times and compares: {share}, the worst of the bound, or {error}, what is wrong."""
     config, shape = job["config"], job["shape"]
     B, H, H_KV, S, S_KV, D = (shape[name] for name in ("B", "H", "H_KV", "S", "S_KV", "D"))
@@ -226,7 +237,8 @@ def run_job(driver, job):
 
     module, function = driver.load(job["cubin"], job["shared"])
     answers = []
-    for _ in range(job["launches"]):
+    for launch in range(job["launches"]):
+        progress(f"launch {launch}")
         driver.call("cuMemsetD8_v2", O, ctypes.c_ubyte(0xFF), ctypes.c_size_t(out_bytes))
         driver.launch(function, job, pointers, (queries, keys, keys, queries))
         answers.append(driver.download(O, out_bytes + GUARD_BYTES))
