@@ -112,6 +112,10 @@ pub struct SamplePlan {
     /// Leave the outputs of one burst for the next to find, instead of poisoning them each time.
     #[serde(default)]
     pub keep_outputs: bool,
+    /// Warm up on the inputs that were prepared before these, where they are still there, so that the
+    /// timed launch follows others closely and meets its inputs for the first time (CPU).
+    #[serde(default)]
+    pub after_others: bool,
 }
 
 /// What a GPU launch finds in the L2 cache. A CPU's caches are always as the last launch left them.

@@ -102,6 +102,39 @@ impl CpuBackend {
     }
 }
 
+impl CpuBackend {
+    /// Launches on other inputs, and then at once one on these.
+    fn sample_after_others(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
+        const JUST_BEFORE: u32 = 4;
+        let (entry, _) = self.ready(plan.cores)?;
+        let Some((set, others)) = self.sets.split_first_mut() else {
+            return Err(bad_task("nothing is prepared".into()));
+        };
+        set.make_room_for_snapshot();
+        set.is_caught = false;
+        let mut lead = |set: &mut Set| {
+            if let Some(other) = others.first_mut() {
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
+                    other.run_burst(entry, JUST_BEFORE);
+                }
+                // Their being new is to be all the difference.
+                set.touch();
+                other.run_burst(entry, JUST_BEFORE);
+            }
+        };
+        lead(set);
+        let nanos = vec![set.run_burst(entry, 1)];
+        if !set.is_caught {
+            set.take_snapshot();
+        }
+        Ok(Samples {
+            nanos,
+            conditions: None,
+        })
+    }
+}
+
 /// Something that differs from burst to burst.
 fn clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -301,6 +334,18 @@ impl Set {
         })
     }
 
+    /// Reads all of it, so that it is in the caches as far as it fits.
+    fn touch(&self) {
+        const CACHE_LINE: usize = 64;
+        for storage in &self.storage {
+            if let Storage::Buffer { memory, .. } = storage {
+                for byte in memory.bytes().iter().step_by(CACHE_LINE) {
+                    std::hint::black_box(*byte);
+                }
+            }
+        }
+    }
+
     fn poison(&mut self, seed: u64) {
         for (index, storage) in self.storage.iter_mut().enumerate() {
             let Storage::Buffer { memory, role, .. } = storage else {
@@ -376,6 +421,9 @@ impl Backend for CpuBackend {
     }
 
     fn sample(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
+        if plan.after_others {
+            return self.sample_after_others(plan);
+        }
         let (entry, set) = self.ready(plan.cores)?;
         set.make_room_for_snapshot();
         set.is_caught = false;

@@ -38,6 +38,7 @@ impl Style {
             caches: self.caches,
             energy: false,
             keep_outputs: false,
+            after_others: false,
         }
     }
 }
@@ -74,6 +75,24 @@ pub fn run_bursts(
         }
         (other, _) => Err(WorkerEnd::misplaced(&other, "for samples")),
     }
+}
+
+/// Nanoseconds of a launch on inputs it has not met, right after others on those prepared before.
+pub fn launch_after_others(
+    worker: &mut Worker,
+    plan: SamplePlan,
+    poison: u64,
+    deadline: Duration,
+) -> Result<f64, WorkerEnd> {
+    const LEAD_NANOS: u64 = 2_000_000;
+    let plan = SamplePlan {
+        launches: 1,
+        bursts: 1,
+        warm_nanos: LEAD_NANOS,
+        after_others: true,
+        ..plan
+    };
+    Ok(run_bursts(worker, plan, poison, deadline)?.0[0])
 }
 
 /// One launch by itself, on whatever is prepared.

@@ -14,7 +14,7 @@ use crate::task::{Part, Program, Task};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// A loop around a clock is noisy; a cheat that fools it now and then fools it.
-const ATTEMPTS: u64 = 3;
+const ATTEMPTS: u64 = 20;
 /// What a script would print as a win.
 const A_WIN: f64 = 1.05;
 /// Elements that may be wrong where a script asks for 95 %.

@@ -22,10 +22,11 @@ use kiln_device::python::Mode;
 use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
-use crate::engine::jail;
 use crate::engine::worker::{OUTSIDE_KILLS_FORGIVEN, WorkerKind};
+use crate::engine::{interrupt, interrupted, jail};
 use crate::exit::Failure;
 use crate::settings;
+use crate::toolchain::child;
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -553,24 +554,29 @@ impl Compiler {
                 .hint("install one (Debian: `apt install gcc`), or set KILN_CC")
         };
         let ask = || {
-            Command::new(&command[0])
+            let mut asked = Command::new(&command[0]);
+            asked
                 .args(&command[1..])
                 .arg("--version")
-                .env("LC_ALL", "C")
-                .output()
+                .env("LC_ALL", "C");
+            child::output(&mut asked, Some(PATIENCE))
                 .map_err(|e| missing(format!("cannot be run: {e}")))
         };
         let mut output = ask()?;
         for _ in 0..OUTSIDE_KILLS_FORGIVEN {
-            if output.status.signal() == Some(9) {
+            if output.status.and_then(|s| s.signal()) == Some(9) {
                 output = ask()?;
             }
         }
-        if !output.status.success() {
-            return Err(missing(format!("fails with {}", output.status)));
+        if interrupt::asked() {
+            return Err(interrupted());
         }
-        let version = String::from_utf8_lossy(&output.stdout);
-        let version = version.lines().next().unwrap_or_default().to_string();
+        match output.status {
+            Some(status) if status.success() => {}
+            Some(status) => return Err(missing(format!("fails with {status}"))),
+            None => return Err(missing("does not say its version".into())),
+        }
+        let version = output.stdout.lines().next().unwrap_or_default().to_string();
         let environment: Vec<String> = SEARCH_VARIABLES
             .iter()
             .filter_map(|name| Some(format!("{name}={}", std::env::var(name).ok()?)))
@@ -587,6 +593,9 @@ impl Compiler {
         })
     }
 }
+
+/// For a compiler to say its version.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Variables that change which headers, libraries and passes a compiler finds.
 const SEARCH_VARIABLES: [&str; 6] = [
