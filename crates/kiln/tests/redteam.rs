@@ -35,23 +35,21 @@ fn no_cheat_is_accepted_and_each_fools_a_plain_harness() {
 fn no_mutant_is_accepted_and_honest_kernels_are() {
     let _turn = TURN.lock();
     let project = Project::new();
-    let mut arguments = vec![
-        "redteam",
-        "--backend",
-        "cpu",
-        "--only",
-        "mutants,honest",
-        "--json",
-    ];
-    if std::env::var_os("KILN_REDTEAM_FULL").is_some() {
-        arguments.push("--full");
-    }
-    let document = project.json(&arguments, &[0, 1]);
+    let is_full = std::env::var_os("KILN_REDTEAM_FULL").is_some();
+    let common = ["redteam", "--backend", "cpu", "--json", "--only"];
+    let arguments = match is_full {
+        true => vec!["mutants,honest", "--full"],
+        false => vec!["mutants", "--mutants", "30"],
+    };
+    let document = project.json(&[&common[..], &arguments].concat(), &[0, 1]);
     let backend = &document["backends"][0];
     let problems = backend["problems"].as_array().unwrap();
     assert!(problems.is_empty(), "{problems:#?}");
-    assert!(backend["mutants"]["rows"].as_array().unwrap().len() >= 60);
-    assert!(backend["honest"]["tried"].as_u64() >= Some(20));
+    let mutants = backend["mutants"]["rows"].as_array().unwrap().len();
+    assert!(mutants >= if is_full { 1_000 } else { 30 }, "{mutants}");
+    if is_full {
+        assert!(backend["honest"]["tried"].as_u64() >= Some(200));
+    }
 }
 
 #[test]

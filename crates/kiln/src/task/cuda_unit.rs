@@ -12,35 +12,35 @@ use super::Precision;
 // A source's macros hold here too, so that every name is one that nobody else defines.
 const TRAITS: &str = "
 namespace kiln_manifest_ {
-template <class kiln_t_> struct kiln_plain_ { using kiln_type_ = kiln_t_; static constexpr bool kiln_const_ = false; };
-template <class kiln_t_> struct kiln_plain_<const kiln_t_> { using kiln_type_ = kiln_t_; static constexpr bool kiln_const_ = true; };
-template <class kiln_t_> struct kiln_plain_<volatile kiln_t_> { using kiln_type_ = kiln_t_; static constexpr bool kiln_const_ = false; };
-template <class kiln_t_> struct kiln_plain_<const volatile kiln_t_> { using kiln_type_ = kiln_t_; static constexpr bool kiln_const_ = true; };
+template <class kiln_t_> struct kiln_plain_ { using kiln_type_ = kiln_t_; enum { kiln_const_ = false }; };
+template <class kiln_t_> struct kiln_plain_<const kiln_t_> { using kiln_type_ = kiln_t_; enum { kiln_const_ = true }; };
+template <class kiln_t_> struct kiln_plain_<volatile kiln_t_> { using kiln_type_ = kiln_t_; enum { kiln_const_ = false }; };
+template <class kiln_t_> struct kiln_plain_<const volatile kiln_t_> { using kiln_type_ = kiln_t_; enum { kiln_const_ = true }; };
 // 0: passed by value, 1: a pointer, 2: a reference.
-template <class kiln_t_> struct kiln_passed_ { static constexpr int kiln_how_ = 0; using kiln_to_ = void; };
-template <class kiln_t_> struct kiln_passed_<kiln_t_ *> { static constexpr int kiln_how_ = 1; using kiln_to_ = kiln_t_; };
-template <class kiln_t_> struct kiln_passed_<kiln_t_ *__restrict__> { static constexpr int kiln_how_ = 1; using kiln_to_ = kiln_t_; };
-template <class kiln_t_> struct kiln_passed_<kiln_t_ &> { static constexpr int kiln_how_ = 2; using kiln_to_ = void; };
-template <class kiln_t_> struct kiln_passed_<kiln_t_ &&> { static constexpr int kiln_how_ = 2; using kiln_to_ = void; };
+template <class kiln_t_> struct kiln_passed_ { enum { kiln_how_ = 0 }; using kiln_to_ = void; };
+template <class kiln_t_> struct kiln_passed_<kiln_t_ *> { enum { kiln_how_ = 1 }; using kiln_to_ = kiln_t_; };
+template <class kiln_t_> struct kiln_passed_<kiln_t_ *__restrict__> { enum { kiln_how_ = 1 }; using kiln_to_ = kiln_t_; };
+template <class kiln_t_> struct kiln_passed_<kiln_t_ &> { enum { kiln_how_ = 2 }; using kiln_to_ = void; };
+template <class kiln_t_> struct kiln_passed_<kiln_t_ &&> { enum { kiln_how_ = 2 }; using kiln_to_ = void; };
 // 1: floating, 2: signed, 3: unsigned, 4: bytes of anything; 0: all others, whose meaning is the author's affair.
-template <class kiln_t_> struct kiln_class_ { static constexpr int kiln_of_ = 0; };
-template <> struct kiln_class_<float> { static constexpr int kiln_of_ = 1; };
-template <> struct kiln_class_<double> { static constexpr int kiln_of_ = 1; };
-template <> struct kiln_class_<signed char> { static constexpr int kiln_of_ = 2; };
-template <> struct kiln_class_<short> { static constexpr int kiln_of_ = 2; };
-template <> struct kiln_class_<int> { static constexpr int kiln_of_ = 2; };
-template <> struct kiln_class_<long> { static constexpr int kiln_of_ = 2; };
-template <> struct kiln_class_<long long> { static constexpr int kiln_of_ = 2; };
-template <> struct kiln_class_<unsigned char> { static constexpr int kiln_of_ = 3; };
-template <> struct kiln_class_<unsigned short> { static constexpr int kiln_of_ = 3; };
-template <> struct kiln_class_<unsigned> { static constexpr int kiln_of_ = 3; };
-template <> struct kiln_class_<unsigned long> { static constexpr int kiln_of_ = 3; };
-template <> struct kiln_class_<unsigned long long> { static constexpr int kiln_of_ = 3; };
-template <> struct kiln_class_<char> { static constexpr int kiln_of_ = 4; };
+template <class kiln_t_> struct kiln_class_ { enum { kiln_of_ = 0 }; };
+template <> struct kiln_class_<float> { enum { kiln_of_ = 1 }; };
+template <> struct kiln_class_<double> { enum { kiln_of_ = 1 }; };
+template <> struct kiln_class_<signed char> { enum { kiln_of_ = 2 }; };
+template <> struct kiln_class_<short> { enum { kiln_of_ = 2 }; };
+template <> struct kiln_class_<int> { enum { kiln_of_ = 2 }; };
+template <> struct kiln_class_<long> { enum { kiln_of_ = 2 }; };
+template <> struct kiln_class_<long long> { enum { kiln_of_ = 2 }; };
+template <> struct kiln_class_<unsigned char> { enum { kiln_of_ = 3 }; };
+template <> struct kiln_class_<unsigned short> { enum { kiln_of_ = 3 }; };
+template <> struct kiln_class_<unsigned> { enum { kiln_of_ = 3 }; };
+template <> struct kiln_class_<unsigned long> { enum { kiln_of_ = 3 }; };
+template <> struct kiln_class_<unsigned long long> { enum { kiln_of_ = 3 }; };
+template <> struct kiln_class_<char> { enum { kiln_of_ = 4 }; };
 // Types that are only declared, and `void`, have no size.
-template <class kiln_t_, int = 1> struct kiln_size_ { static constexpr int kiln_of_ = 0; };
-template <class kiln_t_> struct kiln_size_<kiln_t_, sizeof(kiln_t_) != 0> { static constexpr int kiln_of_ = sizeof(kiln_t_); };
-template <> struct kiln_size_<void, 1> { static constexpr int kiln_of_ = 0; };
+template <class kiln_t_, int = 1> struct kiln_size_ { enum { kiln_of_ = 0 }; };
+template <class kiln_t_> struct kiln_size_<kiln_t_, sizeof(kiln_t_) != 0> { enum { kiln_of_ = sizeof(kiln_t_) }; };
+template <> struct kiln_size_<void, 1> { enum { kiln_of_ = 0 }; };
 template <int kiln_n_, class... kiln_p_> struct kiln_nth_ { using kiln_type_ = void; };
 template <class kiln_h_, class... kiln_p_> struct kiln_nth_<0, kiln_h_, kiln_p_...> { using kiln_type_ = typename kiln_plain_<kiln_h_>::kiln_type_; };
 template <int kiln_n_, class kiln_h_, class... kiln_p_> struct kiln_nth_<kiln_n_, kiln_h_, kiln_p_...> { using kiln_type_ = typename kiln_nth_<kiln_n_ - 1, kiln_p_...>::kiln_type_; };
@@ -48,24 +48,24 @@ template <int kiln_n_, class kiln_h_, class... kiln_p_> struct kiln_nth_<kiln_n_
 template <class kiln_t_, int kiln_bytes_, int kiln_kind_> struct kiln_buffer_ {
     using kiln_to_ = kiln_plain_<typename kiln_passed_<kiln_t_>::kiln_to_>;
     using kiln_e_ = typename kiln_to_::kiln_type_;
-    static constexpr int kiln_size_of_ = kiln_size_<kiln_e_>::kiln_of_;
-    static constexpr int kiln_class_of_ = kiln_class_<kiln_e_>::kiln_of_;
-    static constexpr bool kiln_const_ = kiln_to_::kiln_const_;
-    static constexpr bool kiln_fits_ = kiln_passed_<kiln_t_>::kiln_how_ == 1 && kiln_passed_<kiln_e_>::kiln_how_ == 0 &&
+    enum { kiln_size_of_ = kiln_size_<kiln_e_>::kiln_of_ };
+    enum { kiln_class_of_ = kiln_class_<kiln_e_>::kiln_of_ };
+    enum { kiln_const_ = kiln_to_::kiln_const_ };
+    enum { kiln_fits_ = kiln_passed_<kiln_t_>::kiln_how_ == 1 && kiln_passed_<kiln_e_>::kiln_how_ == 0 &&
         (kiln_size_of_ == 0 || kiln_class_of_ == 4 || (kiln_class_of_ > 1 && kiln_size_of_ == 1) ||
          (kiln_class_of_ == 0 ? kiln_size_of_ % kiln_bytes_ == 0
-                              : kiln_size_of_ == kiln_bytes_ && (kiln_kind_ == 0 || kiln_class_of_ == kiln_kind_)));
+                              : kiln_size_of_ == kiln_bytes_ && (kiln_kind_ == 0 || kiln_class_of_ == kiln_kind_))) };
 };
 template <class kiln_t_, int kiln_bytes_, int kiln_kind_> struct kiln_scalar_ {
-    static constexpr int kiln_class_of_ = kiln_class_<kiln_t_>::kiln_of_;
+    enum { kiln_class_of_ = kiln_class_<kiln_t_>::kiln_of_ };
     // A half as `unsigned short` is its bits; as `short` it is most likely meant as a number.
-    static constexpr bool kiln_fits_ = kiln_passed_<kiln_t_>::kiln_how_ == 0 && kiln_size_<kiln_t_>::kiln_of_ == kiln_bytes_ &&
+    enum { kiln_fits_ = kiln_passed_<kiln_t_>::kiln_how_ == 0 && kiln_size_<kiln_t_>::kiln_of_ == kiln_bytes_ &&
         (kiln_class_of_ == 0 || kiln_class_of_ == kiln_kind_ || (kiln_class_of_ == 4 && kiln_kind_ > 1) ||
-         (kiln_class_of_ == 3 && kiln_kind_ == 0));
+         (kiln_class_of_ == 3 && kiln_kind_ == 0)) };
 };
 template <class kiln_t_> struct kiln_signature_;
 template <class... kiln_p_> struct kiln_signature_<void(kiln_p_...)> {
-    static constexpr int kiln_count_ = sizeof...(kiln_p_);
+    enum { kiln_count_ = sizeof...(kiln_p_) };
     template <int kiln_n_> using kiln_parameter_ = typename kiln_nth_<kiln_n_, kiln_p_...>::kiln_type_;
 };
 }
