@@ -119,6 +119,16 @@ fn inputs_and_answers_can_come_from_files() {
             "x = { dtype = \"f32\", shape = [\"N\"] }",
             "x = { dtype = \"f32\", shape = [\"N\"], file = \"x.npy\" }",
         );
+    // The same inputs each time: an answer that is kept would pass, and that has to be said.
+    let output = project.run(&["tune", "--trials", "2"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = common::text(&output.stderr);
+    assert!(said.contains("admits = [\"previous\"]"), "{said}");
+    project.replace(
+        "kiln.toml",
+        "[reference]",
+        "[tolerance]\nadmits = [\"previous\"]\n[reference]",
+    );
     let document = project.json(&["tune", "--trials", "2", "--json"], &[0, 1, 4]);
     assert_eq!(document["candidates_found"], 2);
 
