@@ -1,6 +1,6 @@
 //! A/A: the same code as baseline and candidate must not be called faster or slower.
 //!
-//! 200 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more. `KILN_GATE_PAIRS` is the same for
+//! 100 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more. `KILN_GATE_PAIRS` is the same for
 //! `kiln gate`; 1,000 pairs without the tests: `kiln selftest --backend cpu --only gate`.
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use common::Project;
 #[test]
 fn the_same_code_is_hardly_ever_called_faster_or_slower() {
     let _turn = TURN.lock();
-    let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(200, |r| r.parse().expect("a number"));
+    let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(100, |r| r.parse().expect("a number"));
     let project = Project::new();
     let body = "for (int i = 0; i < n; i++) { float s = x[i]; \
                 for (int k = 0; k < 8; k++) s = s * 0.99f + 0.5f; y[i] = s; }";
