@@ -60,15 +60,16 @@ pub fn run(ground: &Ground, report: &mut Report) -> Result<(), Failure> {
     Ok(())
 }
 
+/// How a series of pairs was judged.
 #[derive(Default)]
-struct Counts {
-    verdicts: BTreeMap<&'static str, usize>,
+pub(super) struct Counts {
+    pub verdicts: BTreeMap<&'static str, usize>,
     /// Candidates that failed while they were compared.
-    failed: usize,
+    pub failed: usize,
 }
 
 impl Counts {
-    fn of(&self, verdict: Verdict) -> usize {
+    pub fn of(&self, verdict: Verdict) -> usize {
         self.verdicts.get(verdict.name()).copied().unwrap_or(0)
     }
 
@@ -79,7 +80,7 @@ impl Counts {
         self.failed += other.failed;
     }
 
-    fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let verdicts = [
             Verdict::Same,
             Verdict::Undecided,
