@@ -59,6 +59,12 @@
 #ifndef KEY_SPLIT // Warpgroups that share a tile, each with its part of the blocks of keys; a block then has one tile.
 #define KEY_SPLIT 1
 #endif
+#ifndef QUERY_STAGES // Tiles of queries in shared memory for each warpgroup. 2: the next come while these are in use.
+#define QUERY_STAGES (OVERLAP == 2 ? 2 : 1)
+#endif
+#ifndef BACK_AND_FORTH // 1: under a causal mask tiles are dealt to the warpgroups back and forth. 0: always in turn.
+#define BACK_AND_FORTH 1
+#endif
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 1
 #endif
@@ -88,16 +94,23 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
 {
     const Problem problem = {heads, group, queries, keys};
     const Places places;
+#if KEY_SPLIT == 1
+    unsigned finished = 0; // The loader's.
+#endif
+    // The loader makes the barriers and asks for the first keys and queries while the other warps are only starting.
     if (threadIdx.x == 128 * CONSUMERS) {
         prefetch_map(&K_map);
         prefetch_map(&Q_map);
         prefetch_map(&V_map);
-    }
-    if (threadIdx.x < BARRIERS) {
-        const int i = threadIdx.x;
-        const bool is_empty = i < 4 * STAGES && i / STAGES % 2 == 1, is_free = i >= 4 * STAGES + CONSUMERS * Q_STAGES;
-        barrier_init(places.barriers + 8 * i, is_empty ? 4 * CONSUMERS / KEY_SPLIT : is_free ? 4 : 1);
-        shared_writes_visible(); // The copy engine is to see them too.
+        places.make_barriers();
+#if KEY_SPLIT > 1
+        load_split(problem, places, &Q_map, &K_map, &V_map, 0, KEY_SPLIT);
+#else
+        const Plan plan(problem);
+        Loader loader = {plan, places, &Q_map, 0};
+        loader.begin(group, &K_map);
+        finished = loader.finished;
+#endif
     }
 #if ROW_SUMS == 2
     const unsigned one = BF16 ? 0x3F803F80 : 0x3C003C00;
@@ -113,14 +126,14 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
             asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LOADER_REGISTERS));
         if (warp == 4 * CONSUMERS && threadIdx.x % 32 == 0) {
 #if KEY_SPLIT > 1
-            load_split(problem, places, &Q_map, &K_map, &V_map);
+            load_split(problem, places, &Q_map, &K_map, &V_map, KEY_SPLIT, 1 << 30);
 #else
             const Plan plan(problem);
             // Several tiles per warpgroup go over the same keys, all of which must then be in the ring at once.
             const int each = UNIT_TILES == 0 ? plan.tiles : min(plan.tiles, UNIT_TILES);
             if (each > CONSUMERS && plan.key_blocks > STAGES)
                 __trap();
-            Loader loader = {plan, places, &Q_map, 0};
+            Loader loader = {plan, places, &Q_map, finished};
             loader.run(group, &K_map, &V_map);
 #endif
         }

@@ -54,11 +54,11 @@ struct Consumer {
     // The next tile; its queries are there.
     __device__ Tile receive()
     {
-        barrier_wait(places.ready(warpgroup, received), received / Q_STAGES % 2);
+        barrier_wait(places.ready(warpgroup, received), received / QUERY_STAGES % 2);
         received++;
         return last_received();
     }
-    __device__ Tile last_received() const { return notes_of(warpgroup).tiles[(received - 1) % (2 * Q_STAGES)]; }
+    __device__ Tile last_received() const { return notes_of(warpgroup).tiles[(received - 1) % (QUERY_STAGES + 1)]; }
 
     __device__ void await_keys(Spot spot) const { barrier_wait(places.keys_full(spot.stage), spot.parity); }
     __device__ void await_values(Spot spot) const { barrier_wait(places.values_full(spot.stage), spot.parity); }

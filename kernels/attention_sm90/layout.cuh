@@ -3,7 +3,6 @@
 #pragma once
 
 #define DENSE (OVERLAP == 2)
-#define Q_STAGES (OVERLAP == 2 ? 2 : 1) // Tiles of queries in shared memory for each warpgroup.
 
 #include "async.cuh"
 #include "schedule.cuh"
@@ -19,7 +18,7 @@
 #define OUTPUTS (HEAD_DIM / 2 + (ROW_SUMS == 2 ? 4 : 0)) // Of a thread; the last four are its rows' sums.
 #define BARRIER_BYTES 1024
 #define Q_TILES (CONSUMERS / KEY_SPLIT)
-#define SHARED_BYTES (Q_TILES * Q_STAGES * Q_BYTES + CONSUMERS * O_BYTES + 2 * STAGES * KV_BYTES + ONES_BYTES + BARRIER_BYTES)
+#define SHARED_BYTES (Q_TILES * QUERY_STAGES * Q_BYTES + CONSUMERS * O_BYTES + 2 * STAGES * KV_BYTES + ONES_BYTES + BARRIER_BYTES)
 
 // All threads start with the same number of registers, a multiple of 8. Then the loader's warpgroup, of which one thread
 // works, keeps the least there is, and the others share the rest.
@@ -35,6 +34,7 @@ static_assert(CONSUMERS >= 1 && CONSUMERS <= 4, "CONSUMERS must be between 1 and
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N >= 32 && BLOCK_N <= 256, "BLOCK_N must be a multiple of 16 up to 256");
 static_assert(STAGES >= 1 && STAGES <= 16, "STAGES must be between 1 and 16");
 static_assert(ROW_SUMS != 2 || HEAD_DIM == 64, "a column of ones can stand beside 64 columns only");
+static_assert(QUERY_STAGES == 2 || (QUERY_STAGES == 1 && OVERLAP != 2), "OVERLAP = 2 uses the queries of two tiles at a time");
 static_assert(OVERLAP != 2 || STAGES >= 2, "the last values of a unit must find room while those before are in use");
 static_assert(SHARED_BYTES <= 232448, "a block has at most 227 KiB of shared memory");
 
@@ -47,12 +47,13 @@ struct Places {
     __device__ Places()
     {
         queries = shared_address(shared_memory);
-        keys = queries + Q_TILES * Q_STAGES * Q_BYTES;
+        keys = queries + Q_TILES * QUERY_STAGES * Q_BYTES;
         values = keys + STAGES * KV_BYTES;
         results = values + STAGES * KV_BYTES;
         ones = results + CONSUMERS * O_BYTES;
         barriers = ones + ONES_BYTES;
     }
+    __device__ void make_barriers() const;
     __device__ unsigned keys_full(unsigned stage) const { return barriers + 8 * stage; }
     __device__ unsigned keys_empty(unsigned stage) const { return barriers + 8 * (STAGES + stage); }
     __device__ unsigned values_full(unsigned stage) const { return barriers + 8 * (2 * STAGES + stage); }
@@ -60,28 +61,39 @@ struct Places {
     // For the nth tile of a warpgroup.
     __device__ unsigned queries_of(unsigned warpgroup, unsigned n) const
     {
-        return queries + (warpgroup * Q_STAGES + n % Q_STAGES) * Q_BYTES;
+        return queries + (warpgroup * QUERY_STAGES + n % QUERY_STAGES) * Q_BYTES;
     }
     __device__ unsigned ready(unsigned warpgroup, unsigned n) const
     {
-        return barriers + 8 * (4 * STAGES + warpgroup * Q_STAGES + n % Q_STAGES);
+        return barriers + 8 * (4 * STAGES + warpgroup * QUERY_STAGES + n % QUERY_STAGES);
     }
     __device__ unsigned free(unsigned warpgroup, unsigned n) const
     {
-        return ready(warpgroup, n) + 8 * CONSUMERS * Q_STAGES;
+        return ready(warpgroup, n) + 8 * CONSUMERS * QUERY_STAGES;
     }
 };
 
 // What the loader keeps for each warpgroup: the way through its tiles, and those of them that are of interest now.
 struct __align__(16) Notes {
-    Tile tiles[2 * Q_STAGES];
+    Tile tiles[QUERY_STAGES + 1];
     Walk walk;
     unsigned given; // Tiles, so far.
 };
 
-#define BARRIERS (4 * STAGES + 2 * CONSUMERS * Q_STAGES)
-#define NOTES_AT (BARRIERS * 8 / 16 * 16 + 16)
+#define BARRIERS (4 * STAGES + 2 * CONSUMERS * QUERY_STAGES)
+#define NOTES_AT ((BARRIERS + 1) / 2 * 16)
 static_assert(NOTES_AT + CONSUMERS * sizeof(Notes) <= BARRIER_BYTES, "barriers and notes take more room than they have");
+
+// By one thread, one after another: with a thread for each, the compiler makes them a loop that is twenty times slower.
+__device__ __forceinline__ void Places::make_barriers() const
+{
+#pragma unroll
+    for (int i = 0; i < BARRIERS; i++) {
+        const bool is_empty = i < 4 * STAGES && i / STAGES % 2 == 1, is_free = i >= 4 * STAGES + CONSUMERS * QUERY_STAGES;
+        barrier_init(barriers + 8 * i, is_empty ? 4 * CONSUMERS / KEY_SPLIT : is_free ? 4 : 1);
+    }
+    shared_writes_visible(); // The copy engine is to see them too.
+}
 
 static __device__ Notes &notes_of(int warpgroup)
 {

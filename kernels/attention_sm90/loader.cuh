@@ -10,30 +10,45 @@ struct Loader {
     const TensorMap *Q_map;
     unsigned finished; // A bit per warpgroup: it has been told that there are no more tiles.
 
-    // The tile that a warpgroup's walk has come to.
-    __device__ void give(Notes &notes, int warpgroup)
+    __device__ void send_queries(int warpgroup, unsigned n, int head, int row)
+    {
+        for (int h = 0; h < HALVES; h++)
+            copy_in(places.queries_of(warpgroup, n) + h * Q_PART, Q_map, 64 * h, row, head, places.ready(warpgroup, n));
+    }
+
+    // Describes the tile that a warpgroup's walk has come to, and sends its queries if they are not `sent`.
+    __device__ void give(Notes &notes, int warpgroup, bool sent)
     {
         const Tile tile = notes.walk.tile(plan);
-        const unsigned n = notes.given++, ready = places.ready(warpgroup, n), to = places.queries_of(warpgroup, n);
-        notes.tiles[n % (2 * Q_STAGES)] = tile;
+        const unsigned n = notes.given++, ready = places.ready(warpgroup, n);
+        notes.tiles[n % (QUERY_STAGES + 1)] = tile;
         if (tile.blocks > 0) {
+            // Bytes may land before they are expected: the phase lasts until this arrival all the same.
             barrier_expect(ready, Q_BYTES);
-            for (int h = 0; h < HALVES; h++)
-                copy_in(to + h * Q_PART, Q_map, 64 * h, tile.row, tile.head, ready);
+            if (!sent)
+                send_queries(warpgroup, n, tile.head, tile.row);
         } else {
             finished |= 1u << warpgroup;
             barrier_arrive(ready, 1);
         }
     }
 
-    __device__ void give_first(const Unit &unit)
+    // The first keys and queries of all.
+    __device__ void begin(int group, const TensorMap *K_map)
     {
+        const Unit unit = plan.unit(0);
+        const int tiles = padded(unit.tiles);
+        if (tiles > 0)
+            send(0, places.keys_full(0), places.keys, K_map, unit.head / group, 0);
+        for (int i = 0; i < CONSUMERS; i++)
+            if (i < tiles)
+                send_queries(i, 0, unit.head, (i < unit.tiles ? unit.tile(i) : plan.tiles) * TILE_ROWS);
 #pragma unroll 1
         for (int i = 0; i < CONSUMERS; i++) {
             Notes &notes = notes_of(i);
             notes.given = 0;
             notes.walk.begin(plan, unit, i);
-            give(notes, i);
+            give(notes, i, i < tiles);
         }
     }
 
@@ -43,39 +58,42 @@ struct Loader {
         for (int i = 0; i < CONSUMERS; i++) {
             Notes &notes = notes_of(i);
             const unsigned n = notes.given;
-            if ((finished >> i & 1) == 0 && barrier_is_over(places.free(i, n), (n / Q_STAGES + 1) % 2)) {
+            if ((finished >> i & 1) == 0 && barrier_is_over(places.free(i, n), (n / QUERY_STAGES + 1) % 2)) {
                 notes.walk.advance(plan, i);
-                give(notes, i);
+                give(notes, i, false);
             }
         }
     }
 
-    // A block of keys or values to its place in the ring.
+    // A block of keys or values to a stage that is free.
+    __device__ void send(unsigned stage, unsigned full, unsigned parts, const TensorMap *map, int head, int block)
+    {
+        barrier_expect(full + 8 * stage, KV_BYTES);
+        for (int h = 0; h < HALVES; h++)
+            copy_in(parts + stage * KV_BYTES + h * KV_PART, map, 64 * h, block * BLOCK_N, head, full + 8 * stage);
+    }
+
+    // The same at its place in the ring, as soon as that is free.
     __device__ void fill(unsigned at, unsigned full, unsigned empty, unsigned parts, const TensorMap *map, int head,
                          int block)
     {
         const unsigned stage = at % STAGES;
         while (!barrier_is_over(empty + 8 * stage, at / STAGES % 2 ^ 1))
             look_after_queries();
-        barrier_expect(full + 8 * stage, KV_BYTES);
-        for (int h = 0; h < HALVES; h++)
-            copy_in(parts + stage * KV_BYTES + h * KV_PART, map, 64 * h, block * BLOCK_N, head, full + 8 * stage);
+        send(stage, full, parts, map, head, block);
     }
 
+    // All that `begin` has not sent.
     __device__ void run(int group, const TensorMap *K_map, const TensorMap *V_map)
     {
         unsigned ring = 0;
         Unit unit = plan.unit(0);
-        if (unit.tiles == 0) // More blocks than units: everyone hears at once that there is nothing to do.
-            give_first(unit);
         for (int round = 0; unit.tiles > 0; unit = plan.unit(++round)) {
             const int head = unit.head / group;
             // A block of values is needed one step later than the keys, so it comes after the next block of keys.
             for (int block = 0; block <= unit.blocks; block++) {
-                if (block < unit.blocks)
+                if (block < unit.blocks && ring + block > 0)
                     fill(ring + block, places.keys_full(0), places.keys_empty(0), places.keys, K_map, head, block);
-                if (ring + block == 0) // The first queries of all, behind the first keys.
-                    give_first(unit);
                 if (block > 0)
                     fill(ring + block - 1, places.values_full(0), places.values_empty(0), places.values, V_map, head,
                          block - 1);

@@ -2,8 +2,8 @@
 // of a head, which one block computes from one pass of that head's keys and values through shared memory.
 //
 // Tiles of a unit are dealt to the warpgroups in turn, the longest (under a causal mask: the last) first, so no warpgroup's
-// later tile of a unit needs more blocks of keys than an earlier one. The deal goes on from unit to unit; under a causal
-// mask back and forth, or the same warpgroup would get the longest tile every time.
+// later tile of a unit needs more blocks of keys than an earlier one. The deal goes on from unit to unit; with
+// BACK_AND_FORTH its direction changes every time round, or the same warpgroup would get the longest tile every time.
 
 #pragma once
 
@@ -12,6 +12,8 @@
 
 static_assert(!SINGLES_LAST || (UNIT_TILES == CONSUMERS && !CAUSAL && PERSISTENT),
               "SINGLES_LAST is for persistent blocks and full rounds of equal tiles");
+
+#define ALTERNATES (CAUSAL && BACK_AND_FORTH)
 
 struct Problem {
     int heads;   // Of queries, over the whole batch.
@@ -150,7 +152,7 @@ struct __align__(16) Tile {
 struct Walk {
     Unit unit;
     int round;
-    int dealt;     // Tiles of earlier units, modulo CONSUMERS; under a causal mask: rounds, modulo 2.
+    int dealt;     // Tiles of earlier units, modulo CONSUMERS; if the deal alternates: times round, modulo 2.
     int index;     // In the unit.
     unsigned ring; // Where the unit begins.
     unsigned seen; // Up to where in the ring the tiles so far have gone.
@@ -169,7 +171,7 @@ struct Walk {
     // This warpgroup's place in the first round of a unit's deal.
     __device__ int column(int warpgroup) const
     {
-        if (CAUSAL)
+        if (ALTERNATES)
             return dealt ? CONSUMERS - 1 - warpgroup : warpgroup;
         return (warpgroup + CONSUMERS - dealt) % CONSUMERS;
     }
@@ -178,7 +180,7 @@ struct Walk {
     static __device__ int next_round(int index)
     {
         const int column = index % CONSUMERS;
-        return index - column + CONSUMERS + (CAUSAL ? CONSUMERS - 1 - column : column);
+        return index - column + CONSUMERS + (ALTERNATES ? CONSUMERS - 1 - column : column);
     }
 
     __device__ void advance(const Plan &plan, int warpgroup)
@@ -191,7 +193,7 @@ struct Walk {
     __device__ void settle(const Plan &plan, int warpgroup)
     {
         while (unit.tiles > 0 && index >= padded(unit.tiles)) {
-            dealt = CAUSAL ? (dealt + ceil_div(unit.tiles, CONSUMERS)) % 2 : (dealt + padded(unit.tiles)) % CONSUMERS;
+            dealt = ALTERNATES ? (dealt + ceil_div(unit.tiles, CONSUMERS)) % 2 : (dealt + padded(unit.tiles)) % CONSUMERS;
             ring += unit.blocks;
             round++;
             unit = plan.unit(round);

@@ -13,7 +13,8 @@ SHARED_LIMIT = 227 * 1024
 FUNCTIONS = {"min": min, "max": max, "ceil_div": lambda a, b: -(-a // b), "__builtins__": {}}
 MOST_TRIES = 20_000
 # Drawn in this order, what decides most first, so that most of what is not legal is given up after a few.
-DRAWN_FIRST = ["KEY_SPLIT", "SINGLES_LAST", "CONSUMERS", "UNIT_TILES", "PERSISTENT", "OVERLAP", "TMA_STORE"]
+DRAWN_FIRST = ["KEY_SPLIT", "SINGLES_LAST", "CONSUMERS", "BACK_AND_FORTH", "UNIT_TILES", "PERSISTENT", "OVERLAP", "QUERY_STAGES"]
+DRAWN_FIRST += ["TMA_STORE"]
 # Multiprocessors that persistent blocks are for: few, so that blocks take many units of small problems.
 FEWER_BLOCKS = [132, 132, 132, 40, 7, 3, 1]
 # Inputs that are hard on a softmax (sm90_gpu.py draws them).
@@ -118,9 +119,10 @@ def shape_of(*sizes):
 def short_name(config):
     """As in docs/results/attention_sm90.md."""
     letters = {"C": "CONSUMERS", "N": "BLOCK_N", "S": "STAGES", "U": "UNIT_TILES", "P": "PERSISTENT", "O": "OVERLAP"}
-    letters |= {"L": "LAZY_RESCALE", "B": "BLOCKS_PER_SM", "T": "TMA_STORE", "R": "ROW_SUMS"}
+    letters |= {"L": "LAZY_RESCALE", "B": "BLOCKS_PER_SM", "T": "TMA_STORE", "R": "ROW_SUMS", "Q": "QUERY_STAGES"}
     name = " ".join(f"{letter}{config[tunable]}" for letter, tunable in letters.items())
     name += " singles" if config["SINGLES_LAST"] else ""
+    name += " back and forth" if config["BACK_AND_FORTH"] else ""
     return name + (f" KEY_SPLIT={config['KEY_SPLIT']}" if config["KEY_SPLIT"] > 1 else "")
 
 

@@ -8,7 +8,8 @@
 
 #include "consumer.cuh"
 
-static_assert(CONSUMERS % KEY_SPLIT == 0 && UNIT_TILES == Q_TILES && !PERSISTENT && !TMA_STORE && OVERLAP == 1,
+static_assert(CONSUMERS % KEY_SPLIT == 0 && UNIT_TILES == Q_TILES && !PERSISTENT && !TMA_STORE && OVERLAP == 1 &&
+                  QUERY_STAGES == 1,
               "KEY_SPLIT is for blocks of as many tiles as there are groups of warpgroups, OVERLAP 1, no TMA_STORE");
 static_assert(STAGES % KEY_SPLIT == 0, "a stage belongs to one warpgroup");
 static_assert(!CAUSAL || BLOCK_N % 64 == 0, "a query must see a key of every block that its tile needs");
@@ -35,8 +36,9 @@ struct Assignment {
     }
 };
 
+// A part of all loads: from and up to these blocks of keys, both multiples of KEY_SPLIT.
 static __device__ void load_split(const Problem &problem, const Places &places, const TensorMap *Q_map,
-                                  const TensorMap *K_map, const TensorMap *V_map)
+                                  const TensorMap *K_map, const TensorMap *V_map, int from, int to)
 {
     const Assignment assignment(problem);
     const int head = assignment.head / problem.group;
@@ -49,7 +51,7 @@ static __device__ void load_split(const Problem &problem, const Places &places, 
                     full + 8 * spot.stage);
     };
     // Every warpgroup's next keys come before the values of this time round.
-    for (int first = 0; first < assignment.blocks + KEY_SPLIT; first += KEY_SPLIT) {
+    for (int first = from; first < min(to, assignment.blocks + KEY_SPLIT); first += KEY_SPLIT) {
         for (int block = first; block < min(first + KEY_SPLIT, assignment.blocks); block++)
             fill(K_map, places.keys, places.keys_full(0), places.keys_empty(0), block);
         if (first == 0) {

@@ -141,26 +141,36 @@ impl Confirmer<'_> {
         pairs * (per_round as f64 * pair_seconds(finalists, self.baseline_ns) + 0.2)
     }
 
-    /// All that stands between a finalist and its victory: what is cheap first.
+    /// All that stands between a finalist and its victory.
     fn crown(
         &mut self,
         candidate: &Candidate<'_>,
         rounds: usize,
         per_round: usize,
     ) -> Result<Result<Winner, Outcome>, Failure> {
-        let mut acceptance = match self.accept(&candidate.contender)? {
+        let contender = &candidate.contender;
+        let plan = sanitizer::Plan::of(self.task, contender, self.secret)?;
+        // Neither is timed, so both at once.
+        let (inspected, accepted) = std::thread::scope(|scope| {
+            let inspecting = scope.spawn(|| plan.carry_out());
+            let accepted = self.accept(contender);
+            let inspected = inspecting.join();
+            let inspected = inspected.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (inspected, accepted)
+        });
+        let mut acceptance = match accepted? {
             Ok(acceptance) => acceptance,
             Err(outcome) => return Ok(Err(outcome)),
         };
+        match inspected? {
+            Ok(run) => acceptance.sanitizer = run,
+            Err(outcome) => return Ok(Err(outcome)),
+        }
         let (mut winner, fresh_inputs) = match self.final_rounds(candidate, rounds, per_round)? {
             Ok(found) => found,
             Err(outcome) => return Ok(Err(outcome)),
         };
         acceptance.fresh_inputs = fresh_inputs;
-        match self.sanitize(&candidate.contender)? {
-            Ok(run) => acceptance.sanitizer = run,
-            Err(outcome) => return Ok(Err(outcome)),
-        }
         winner.acceptance = Some(Box::new(acceptance));
         Ok(Ok(winner))
     }

@@ -29,6 +29,11 @@ pub fn run(ground: &Ground, report: &mut Report) -> Result<(), Failure> {
     let right = study.ranked().len();
     let tried = study.trials.len();
     report.number("seconds", seconds);
+    let steps = watch.steps.iter().map(|(step, at)| {
+        let since_start = at.duration_since(started).as_secs_f64();
+        json!({ "step": step, "at_seconds": since_start })
+    });
+    report.number("steps", steps.collect::<Vec<_>>());
     report.number("search_seconds", watch.search_seconds());
     report.number("configs", json!({ "tried": tried, "right": right }));
     report.number("comparison", study.winner().map(|w| &w.comparison));

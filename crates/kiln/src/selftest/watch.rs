@@ -18,6 +18,8 @@ use crate::task::Task;
 pub struct Watch {
     pub search_began: Option<Instant>,
     pub search_ended: Option<Instant>,
+    /// What was being done, and since when.
+    pub steps: Vec<(String, Instant)>,
 }
 
 impl Watch {
@@ -31,15 +33,26 @@ impl Watch {
 impl Observer for Watch {
     fn event(&mut self, _: &Study, event: &Event) {
         match event {
-            Event::BaselineMeasured { .. } => self.search_began = Some(Instant::now()),
-            Event::SearchFinished { .. } => self.search_ended = Some(Instant::now()),
+            Event::BaselineMeasured { .. } => {
+                self.search_began = Some(Instant::now());
+                self.note("searching");
+            }
+            Event::SearchFinished { .. } => {
+                self.search_ended = Some(Instant::now());
+                self.note("confirming");
+            }
+            Event::StudyFinished => self.note("done"),
             _ => {}
         }
     }
 
-    fn status(&mut self, _: &Study, _: &str) {}
+    fn status(&mut self, _: &Study, text: &str) {
+        self.note(text);
+    }
 
-    fn note(&mut self, _: &str) {}
+    fn note(&mut self, text: &str) {
+        self.steps.push((text.to_string(), Instant::now()));
+    }
 }
 
 /// Tunes as the manifest says, into a store beside it.

@@ -29,20 +29,16 @@ impl Confirmer<'_> {
     ) -> Result<Result<Acceptance, Outcome>, Failure> {
         (self.status)("confirming: shapes the search never saw");
         let (shapes, no_unseen) = self.unseen_shapes(candidate);
-        let checked = self.alone(candidate, |confirmer, worker, place| {
-            confirmer.check_shapes(candidate, &shapes, worker, place)
+        // One process for both: what it did on other shapes must not show in the repeats either.
+        let found = self.alone(candidate, |confirmer, worker, place| {
+            let unseen = confirmer.check_shapes(candidate, &shapes, worker, place)?;
+            (confirmer.status)("confirming: the same inputs again and again");
+            let repeats = confirmer.repeat(candidate, worker, place)?;
+            Ok((unseen, repeats))
         })?;
-        let unseen = match checked {
-            Ok(unseen) => unseen,
-            Err(outcome) => return Ok(Err(outcome)),
-        };
-        (self.status)("confirming: the same inputs again and again");
-        let repeated = self.alone(candidate, |confirmer, worker, place| {
-            confirmer.repeat(candidate, worker, place)
-        })?;
-        Ok(repeated.map(|repeats| Acceptance {
+        Ok(found.map(|(unseen, repeats)| Acceptance {
             unseen,
-            no_unseen,
+            no_unseen: no_unseen.clone(),
             repeats,
             fresh_inputs: None,
             sanitizer: None,

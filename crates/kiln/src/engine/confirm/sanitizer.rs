@@ -13,7 +13,6 @@ use kiln_core::manifest::{Sanitize, Shape};
 use kiln_core::protocol::Request;
 use kiln_core::trial::{Fault, Mismatch, Outcome, Phase};
 
-use super::Confirmer;
 use crate::engine::evaluate::{self, Contender};
 use crate::engine::worker::{Worker, WorkerEnd, WorkerKind};
 use crate::engine::{Stream, broken};
@@ -37,55 +36,80 @@ const SUPPORT_KERNELS: [&str; 5] = [
     "kiln_sentinel",
 ];
 
-impl Confirmer<'_> {
-    /// `Ok(Err(outcome))`: a tool found something. `None` for kernels that are not for a GPU.
-    pub(super) fn sanitize(
-        &mut self,
-        candidate: &Contender,
-    ) -> Result<Result<Option<SanitizerRun>, Outcome>, Failure> {
+/// A candidate to be run under the tools. Needs nothing of what else a confirmation is busy with.
+pub(super) struct Inspection<'a> {
+    task: &'a Task,
+    candidate: &'a Contender,
+    secret: u64,
+    sanitizer: PathBuf,
+    support: Option<String>,
+    home: PathBuf,
+    shapes: Vec<&'a Shape>,
+}
+
+/// What there is to do about a candidate.
+pub(super) enum Plan<'a> {
+    /// Nothing, and what to say of that: `None` for kernels that are not for a GPU.
+    Nothing(Option<SanitizerRun>),
+    Inspect(Inspection<'a>),
+}
+
+impl<'a> Plan<'a> {
+    pub fn of(task: &'a Task, candidate: &'a Contender, secret: u64) -> Result<Plan<'a>, Failure> {
         let WorkerKind::Cuda { support } = &candidate.program.worker else {
-            return Ok(Ok(None));
+            return Ok(Plan::Nothing(None));
         };
-        let wanted = self.task.manifest().confirm.sanitize;
+        let wanted = task.manifest().confirm.sanitize;
         if wanted == Sanitize::Off {
-            return Ok(Ok(Some(SanitizerRun::Off)));
+            return Ok(Plan::Nothing(Some(SanitizerRun::Off)));
         }
-        let Some(sanitizer) = find(self.task) else {
+        let Some(sanitizer) = find(task) else {
             let why = "compute-sanitizer is not installed".to_string();
             return match wanted {
                 Sanitize::On => Err(Failure::machine(why)
                     .hint("it comes with the CUDA toolkit; `--sanitize off` confirms without it")),
-                _ => Ok(Ok(Some(SanitizerRun::NotAvailable { why }))),
+                _ => Ok(Plan::Nothing(Some(SanitizerRun::NotAvailable { why }))),
             };
         };
-        let shapes = smallest_shapes(self.task, candidate);
+        Ok(Plan::Inspect(Inspection {
+            task,
+            candidate,
+            secret,
+            sanitizer,
+            support: support.clone(),
+            home: settings::home()?,
+            shapes: smallest_shapes(task, candidate),
+        }))
+    }
+
+    /// `Ok(Err(outcome))`: a tool found something.
+    pub fn carry_out(&self) -> Result<Result<Option<SanitizerRun>, Outcome>, Failure> {
+        match self {
+            Plan::Nothing(said) => Ok(Ok(said.clone())),
+            Plan::Inspect(inspection) => Ok(inspection.run()?.map(Some)),
+        }
+    }
+}
+
+impl Inspection<'_> {
+    fn run(&self) -> Result<Result<SanitizerRun, Outcome>, Failure> {
         let mut tools = Vec::new();
-        for tool in TOOLS {
-            (self.status)(&format!("confirming: compute-sanitizer, {tool}"));
-            let log =
-                settings::home()?.join(format!("sanitizer-{}-{tool}.log", std::process::id()));
-            let kind = WorkerKind::Watched {
-                by: command(&sanitizer, tool, &log),
-                support: support.clone(),
-            };
-            let ended = self.under(&kind, candidate, &shapes);
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            // It only carries the report to us.
-            let _ = fs::remove_file(&log);
-            let ended = match ended {
+        for (tool, watched) in TOOLS.iter().zip(self.watch()) {
+            let ended = match watched.ended {
                 Err(Stop::Kiln(failure)) => return Err(failure),
                 Err(Stop::Worker(end @ WorkerEnd::Interrupted)) => return Err(broken(&end)),
                 Err(Stop::Worker(end)) => Err(end),
                 Ok(()) => Ok(()),
             };
-            let report = Report::read(&text, &ignored(self.task));
+            let report = Report::read(&watched.log, &ignored(self.task));
             let errors = report.of(Severity::Error);
             if !errors.is_empty() {
+                let last = self.shapes.last();
                 return Ok(Err(Outcome::Wrong(Mismatch {
-                    shape: shapes.last().map_or_else(String::new, |s| s.name.clone()),
+                    shape: last.map_or_else(String::new, |shape| shape.name.clone()),
                     phase: Phase::Accept,
                     fault: Fault::Sanitizer {
-                        tool: tool.into(),
+                        tool: (*tool).into(),
                         count: errors.len() as u64,
                         findings: errors.into_iter().take(MOST_FINDINGS_KEPT).collect(),
                     },
@@ -93,6 +117,7 @@ impl Confirmer<'_> {
             }
             tools.push(concluded(tool, &report, ended));
         }
+        let wanted = self.task.manifest().confirm.sanitize;
         let broken_off = tools.iter().find(|tool| !tool.is_complete());
         match broken_off.filter(|_| wanted == Sanitize::On) {
             Some(tool) => Err(Failure::machine(format!(
@@ -100,29 +125,46 @@ impl Confirmer<'_> {
                 tool.tool, tool.result
             ))
             .hint("`--sanitize auto` takes what can be had and says so")),
-            None => Ok(Ok(Some(SanitizerRun::Ran { tools }))),
+            None => Ok(Ok(SanitizerRun::Ran { tools })),
         }
     }
 
+    /// All tools side by side: most of what one takes is starting up.
+    fn watch(&self) -> Vec<Watched> {
+        std::thread::scope(|scope| {
+            let running = TOOLS.map(|tool| scope.spawn(move || self.watch_with(tool)));
+            let done = running.into_iter().map(|thread| thread.join());
+            done.map(|watched| watched.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
+
+    fn watch_with(&self, tool: &str) -> Watched {
+        let log = format!("sanitizer-{}-{tool}.log", std::process::id());
+        let log = self.home.join(log);
+        let kind = WorkerKind::Watched {
+            by: command(&self.sanitizer, tool, &log),
+            support: self.support.clone(),
+        };
+        let ended = self.launch_once(&kind);
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        // It only carries the report to us.
+        let _ = fs::remove_file(&log);
+        Watched { log: text, ended }
+    }
+
     /// One launch on each shape, in a process that a tool watches over.
-    fn under(
-        &mut self,
-        kind: &WorkerKind,
-        candidate: &Contender,
-        shapes: &[&Shape],
-    ) -> Result<(), Stop> {
+    fn launch_once(&self, kind: &WorkerKind) -> Result<(), Stop> {
         let started = Instant::now();
         let left = || TOOL_BUDGET.saturating_sub(started.elapsed());
         let mut worker = Worker::spawn(kind)?;
-        evaluate::load(&mut worker, &candidate.program, left())?;
-        for shape in shapes {
+        evaluate::load(&mut worker, &self.candidate.program, left())?;
+        for shape in &self.shapes {
             let seed = input::mix(&[self.secret, Stream::Accept as u64, 1 << 32]);
-            let problem = candidate
-                .problem(self.task, shape, seed)
-                .map_err(Stop::Kiln)?;
-            worker.prepare(&problem, left())?;
+            let problem = self.candidate.problem(self.task, shape, seed);
+            worker.prepare(&problem.map_err(Stop::Kiln)?, left())?;
             let check = Request::Check {
-                cores: candidate.style.cores,
+                cores: self.candidate.style.cores,
                 poison: input::mix(&[seed, Stream::Poison as u64]),
             };
             worker.request(&check, left())?;
@@ -130,6 +172,12 @@ impl Confirmer<'_> {
         worker.finish(left().max(Duration::from_secs(5)))?;
         Ok(())
     }
+}
+
+/// What a tool wrote, and how the process it watched ended.
+struct Watched {
+    log: String,
+    ended: Result<(), Stop>,
 }
 
 enum Stop {
