@@ -42,7 +42,7 @@ pub struct Manifest {
     pub work: Work,
     pub reference: Option<Reference>,
     pub baseline: Option<Baseline>,
-    pub tolerance: Vec<(DType, Tolerance)>,
+    pub tolerance: Vec<(DType, ToleranceRule)>,
     /// Weaknesses of the check that the author accepts, as words of `admission::ADMITTED`.
     pub admits: Vec<String>,
     pub nonfinite: Nonfinite,
@@ -137,7 +137,7 @@ pub enum ArgumentKind {
         role: Role,
         /// For `Role::Input` and `Role::InOut`.
         fill: Fill,
-        tolerance: Option<Tolerance>,
+        tolerance: Option<ToleranceRule>,
     },
     /// A descriptor of another argument, for loads by the tensor memory accelerator.
     Tma {
@@ -313,6 +313,34 @@ pub enum BaselineKind {
 pub struct Tolerance {
     pub rtol: f64,
     pub atol: Option<f64>,
+}
+
+/// A tolerance as it is written: its parts may depend on the shape.
+#[derive(Clone, Debug)]
+pub struct ToleranceRule {
+    pub rtol: Expr,
+    pub atol: Option<Expr>,
+}
+
+impl ToleranceRule {
+    /// What it comes to on a shape, or why it comes to nothing.
+    pub fn on(&self, dimensions: &[(String, i64)]) -> Result<Tolerance, String> {
+        let scope: Vec<&str> = dimensions.iter().map(|(name, _)| name.as_str()).collect();
+        let values: Vec<Value> = dimensions.iter().map(|(_, n)| Value::Int(*n)).collect();
+        let part = |what: &str, expr: &Expr| {
+            let bound = expr.bind(&scope).map_err(|e| format!("`{what}`: {e}"))?;
+            let value = bound.eval(&values).map_err(|e| format!("`{what}`: {e}"))?;
+            match value.as_f64() {
+                Some(x) if x >= 0.0 && x.is_finite() && (what != "rtol" || x < 1.0) => Ok(x),
+                _ if what == "rtol" => Err(format!("`rtol` is {value}, not from 0 to below 1")),
+                _ => Err(format!("`{what}` is {value}, not a number from 0")),
+            }
+        };
+        Ok(Tolerance {
+            rtol: part("rtol", &self.rtol)?,
+            atol: self.atol.as_ref().map(|e| part("atol", e)).transpose()?,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

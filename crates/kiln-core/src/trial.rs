@@ -129,6 +129,10 @@ pub enum CrashCause {
     },
     /// The GPU's driver refused or aborted a launch.
     Device(DeviceError),
+    /// A program of the user's own gave up, and said why.
+    Failed {
+        message: String,
+    },
 }
 
 /// The candidate ran to its end and its answer is not acceptable.
@@ -247,6 +251,7 @@ impl Outcome {
             Outcome::TimedOut { .. } => "timeout",
             Outcome::Crashed(crash) => match &crash.cause {
                 CrashCause::Signal { .. } | CrashCause::Exited { .. } => "crashed",
+                CrashCause::Failed { .. } => "failed",
                 CrashCause::NotLoadable { .. } => "not_loadable",
                 CrashCause::OutputFlood { .. } => "output_flood",
                 CrashCause::Forbidden { .. } => "forbidden",
@@ -362,6 +367,7 @@ impl fmt::Display for Outcome {
                         write!(f, "ended the process with exit code {code} during {place}")
                     }
                     CrashCause::NotLoadable { message } => write!(f, "cannot be loaded: {message}"),
+                    CrashCause::Failed { message } => write!(f, "failed during {place}: {message}"),
                     CrashCause::OutputFlood { bytes } => {
                         write!(f, "printed more than {bytes} bytes during {place}; killed")
                     }

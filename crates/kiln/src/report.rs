@@ -137,10 +137,20 @@ pub fn notes(study: &Study) -> Vec<String> {
         notes.push("less than half the baseline's speed: profile before tuning further".into());
     }
     let trial = study.trials.iter().find(|t| t.number == winner.trial);
-    for shape in trial.iter().flat_map(|t| &t.skipped_shapes) {
-        notes.push(format!(
+    let skipped = trial.map_or(&[][..], |trial| &trial.skipped_shapes);
+    match skipped {
+        [] => {}
+        [shape] => notes.push(format!(
             "the winner was not checked on shape `{shape}`: a constraint does not hold there"
-        ));
+        )),
+        _ => {
+            let names: Vec<String> = skipped.iter().map(|name| format!("`{name}`")).collect();
+            notes.push(format!(
+                "the winner was not checked on {} shapes, where a constraint does not hold: {}",
+                names.len(),
+                names.join(", ")
+            ));
+        }
     }
     notes.extend(trust::acceptance_notes(study, winner));
     let unlocked = |name: &str, value: &str| name == "governor" && value != "performance";

@@ -322,12 +322,7 @@ impl Task {
                 "{count} configs break gate `{gate}`, which is set to warn"
             ));
         }
-        for (shape, skipping, total) in self.skipped_shapes() {
-            cautions.push(format!(
-                "shape `{shape}` is not checked for {skipping} of {total} configs: \
-                 a constraint does not hold there"
-            ));
-        }
+        cautions.extend(cautions_of_skipped(&self.skipped_shapes()));
         cautions
     }
 
@@ -480,4 +475,35 @@ pub enum Precision {
     Declared,
     /// Every floating type is `double`: for the reference.
     Double,
+}
+
+/// One sentence for all shapes that no config is checked on: a manifest for several kinds of problems
+/// has many of them.
+fn cautions_of_skipped(shapes: &[(String, usize, usize)]) -> Vec<String> {
+    let (never, partly): (Vec<_>, Vec<_>) = shapes
+        .iter()
+        .partition(|(_, skipping, total)| skipping == total);
+    let mut cautions = Vec::new();
+    if let [(only, _, total)] = never.as_slice() {
+        cautions.push(format!(
+            "shape `{only}` is checked for none of {total} configs: a constraint does not hold there"
+        ));
+    } else if !never.is_empty() {
+        let names: Vec<String> = never
+            .iter()
+            .map(|(name, _, _)| format!("`{name}`"))
+            .collect();
+        cautions.push(format!(
+            "{} shapes are checked for no config, a constraint does not hold there: {}",
+            names.len(),
+            names.join(", ")
+        ));
+    }
+    cautions.extend(partly.into_iter().map(|(shape, skipping, total)| {
+        format!(
+            "shape `{shape}` is not checked for {skipping} of {total} configs: \
+             a constraint does not hold there"
+        )
+    }));
+    cautions
 }

@@ -163,7 +163,8 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let reference = table(root, "reference");
     let reference = reference::decode(&reference, &known, &arguments, &shapes, problems);
     let baseline = baseline::decode(&table(root, "baseline"), &known, &tunables, problems);
-    let (tolerance, nonfinite) = settings::tolerances(&table(root, "tolerance"), problems);
+    let (tolerance, nonfinite) =
+        settings::tolerances(text, &table(root, "tolerance"), &names, problems);
     let gates = settings::gates(&table(root, "gates"));
     let search = settings::search(&table(root, "search"));
     let budget = settings::budget(&table(root, "budget"), problems);

@@ -176,6 +176,29 @@ fn a_full_manifest_means_what_it_says() {
 }
 
 #[test]
+fn a_tolerance_may_depend_on_the_shape() {
+    let text = MATMUL.replace(
+        "f32 = 1e-4",
+        "f32 = { rtol = \"1e-6 * sqrt(K)\", atol = 1e-5 }",
+    );
+    let manifest = parsed(&text);
+    let (_, rule) = &manifest.tolerance[0];
+    let on = |k: i64| {
+        let dimensions = [("M", 8), ("N", 8), ("K", k)];
+        rule.on(&dimensions.map(|(name, n)| (name.to_string(), n)))
+    };
+    let tolerance = on(10_000).unwrap();
+    assert!((tolerance.rtol - 1e-4).abs() < 1e-18);
+    assert_eq!(tolerance.atol, Some(1e-5));
+    // On a shape nobody wrote down.
+    assert!(
+        on(4_000_000_000_000)
+            .unwrap_err()
+            .contains("not from 0 to below 1")
+    );
+}
+
+#[test]
 fn a_cuda_manifest_has_a_launch() {
     let manifest = parsed(ATTENTION);
     assert_eq!(manifest.kernel.language, Language::Cuda);

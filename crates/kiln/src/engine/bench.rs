@@ -5,15 +5,15 @@ use std::time::{Duration, Instant};
 
 use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
-use kiln_core::trial::{Assignment, CompileFacts, Outcome, Trial};
+use kiln_core::trial::{Assignment, CompileFacts, Crash, CrashCause, Outcome, Phase, Trial};
 
 use super::compile_pool::{Build, Built, CompilePool};
 use super::confirm::{Candidate, Confirmer};
 use super::crew::Crew;
 use super::evaluate::{self, Contender, Seeds};
 use super::oracle::Oracle;
-use super::worker::WorkerKind;
-use super::{admission, interrupt, interrupted};
+use super::worker::{Starting, Worker, WorkerKind};
+use super::{admission, broken, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::task::{Part, Source, Task};
 
@@ -79,6 +79,8 @@ pub struct LiveBench<'a> {
     baseline: Contender,
     baseline_label: String,
     builds: std::collections::HashMap<u64, Build>,
+    /// Importing PyTorch takes longer than most that is done with it, so these begin early.
+    python: Vec<Starting>,
     timings: Timings,
 }
 
@@ -111,9 +113,11 @@ impl<'a> LiveBench<'a> {
                 config: task.baseline_config()?,
                 style,
                 own: None,
+                is_beside: false,
             },
             baseline_label,
             builds: Default::default(),
+            python: Vec::new(),
             timings: Timings::default(),
         })
     }
@@ -130,7 +134,22 @@ impl<'a> LiveBench<'a> {
             config: config.clone(),
             style: self.task.style(config),
             own: None,
+            is_beside: false,
         }
+    }
+
+    /// What will be needed soon and takes long to start: workers on a GPU, and of Python one for
+    /// each implementation to be measured and one for the confirmation.
+    fn start_early(&mut self) -> Result<(), Failure> {
+        self.crew.start_early().map_err(|end| broken(&end))?;
+        let kind = &self.baseline.program.worker;
+        if matches!(kind, WorkerKind::Python(_)) {
+            for _ in 0..2 + self.task.also_sources()?.len() {
+                let starting = Worker::start(kind).map_err(|end| broken(&end))?;
+                self.python.push(starting);
+            }
+        }
+        Ok(())
     }
 
     /// In a crew of its own where it is no image like the candidates'.
@@ -141,8 +160,13 @@ impl<'a> LiveBench<'a> {
             trial: 0,
             timed_inputs_are_checked: self.task.is_cuda(),
         };
-        let mut own = Crew::new(contender.program.worker.clone());
-        let crew = match contender.program.worker {
+        let kind = &contender.program.worker;
+        let started = match kind {
+            WorkerKind::Python(_) => self.python.pop(),
+            _ => None,
+        };
+        let mut own = Crew::with(kind.clone(), started);
+        let crew = match kind {
             WorkerKind::Cuda { .. } => &mut self.crew,
             _ => &mut own,
         };
@@ -169,6 +193,7 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
 
 impl Bench for LiveBench<'_> {
     fn admit(&mut self, secret: u64) -> Result<Option<Admission>, Failure> {
+        self.start_early()?;
         admission::admit(self.task, &mut self.oracle, secret).map(Some)
     }
 
@@ -193,9 +218,22 @@ impl Bench for LiveBench<'_> {
             };
             let contender = Contender {
                 program,
+                is_beside: true,
                 ..self.baseline.clone()
             };
-            measured.push((label, self.measure(&contender, secret)?));
+            let outcome = match self.measure(&contender, secret) {
+                // Of no consequence for anything else.
+                Err(failure) if failure.exit == Exit::Usage => Outcome::Crashed(Crash {
+                    phase: Phase::Check,
+                    shape: Some(self.task.manifest().target().name.clone()),
+                    cause: CrashCause::Failed {
+                        message: failure.message,
+                    },
+                    output: String::new(),
+                }),
+                measured => measured?,
+            };
+            measured.push((label, outcome));
         }
         Ok(measured)
     }
@@ -294,6 +332,18 @@ impl Bench for LiveBench<'_> {
         if interrupt::asked() {
             return Err(interrupted());
         }
+        // For the first duel of the play-off, which only chooses and takes them all: what is
+        // published comes from fresh processes.
+        let mut started = self.crew.disband();
+        let on_gpu = |contender: &Contender| {
+            usize::from(matches!(contender.program.worker, WorkerKind::Cuda { .. }))
+        };
+        let both = candidates.first().map(|candidate| &candidate.contender);
+        started.truncate(both.map_or(0, on_gpu) + on_gpu(&self.baseline));
+        let python = match (&self.baseline.program.worker, self.python.pop()) {
+            (WorkerKind::Python(_), Some(started)) => started.greet().ok(),
+            _ => None,
+        };
         Confirmer {
             task: self.task,
             oracle: &mut self.oracle,
@@ -301,8 +351,8 @@ impl Bench for LiveBench<'_> {
             baseline_ns,
             secret,
             status,
-            python: None,
-            started: Vec::new(),
+            python,
+            started,
             kept: None,
         }
         .confirm(candidates)

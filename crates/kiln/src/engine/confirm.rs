@@ -23,11 +23,6 @@ use super::{Stream, broken};
 use crate::exit::{Exit, Failure};
 use crate::task::Task;
 
-const PLAYOFF: Turn = Turn {
-    extras: false,
-    more_follow: true,
-    keep_processes: false,
-};
 /// Fewer than this many samples per process cannot tell anything.
 const LEAST_PER_ROUND: usize = 5;
 pub struct Candidate<'t> {
@@ -70,8 +65,8 @@ pub(super) struct Turn {
     /// Also measure what is shown beside the verdict.
     pub extras: bool,
     pub more_follow: bool,
-    /// The next duel, between the same two, may have their processes: the image loaded anew, on
-    /// buffers of its own. Only on a GPU, where a candidate cannot touch its process.
+    /// The next duel may have their processes: images loaded anew, on buffers of their own. Only on
+    /// a GPU, where a candidate cannot touch its process.
     pub keep_processes: bool,
 }
 
@@ -95,7 +90,12 @@ impl Confirmer<'_> {
             ));
             let number = candidate.trial.number;
             let seed = self.seed_of(Stream::Playoff, number);
-            match self.duel(&candidate.contender, per_round, seed, PLAYOFF)? {
+            let turn = Turn {
+                extras: false,
+                more_follow: true,
+                keep_processes: place + 1 < count,
+            };
+            match self.duel(&candidate.contender, per_round, seed, turn)? {
                 Ok(duel) => {
                     let median_ns = stats::median(&duel.candidate_ns);
                     // Against the baseline of the same process: a slow minute hits both.

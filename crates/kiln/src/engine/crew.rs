@@ -10,13 +10,7 @@ use super::worker::{Starting, Worker, WorkerEnd, WorkerKind};
 pub struct Crew {
     kind: WorkerKind,
     ready: Option<Worker>,
-    spare: Spare,
-}
-
-enum Spare {
-    None,
-    Starting(Starting),
-    Ready(Worker),
+    spare: Option<Starting>,
 }
 
 impl Crew {
@@ -24,7 +18,15 @@ impl Crew {
         Crew {
             kind,
             ready: None,
-            spare: Spare::None,
+            spare: None,
+        }
+    }
+
+    /// One whose first worker is on its way.
+    pub fn with(kind: WorkerKind, first: Option<Starting>) -> Crew {
+        Crew {
+            spare: first,
+            ..Crew::new(kind)
         }
     }
 
@@ -32,34 +34,33 @@ impl Crew {
         matches!(self.kind, WorkerKind::Cuda { .. })
     }
 
-    pub fn take(&mut self) -> Result<Worker, WorkerEnd> {
-        if !self.keeps_workers() {
-            return Worker::spawn(&self.kind);
+    /// Starts a worker before it is needed, where that saves time.
+    pub fn start_early(&mut self) -> Result<(), WorkerEnd> {
+        if self.keeps_workers() && self.ready.is_none() && self.spare.is_none() {
+            self.spare = Some(Worker::start(&self.kind)?);
         }
-        let worker = match self.ready.take() {
-            Some(worker) => worker,
-            None => match std::mem::replace(&mut self.spare, Spare::None) {
-                Spare::Ready(worker) => worker,
-                Spare::Starting(starting) => starting.greet()?,
-                Spare::None => Worker::spawn(&self.kind)?,
-            },
+        Ok(())
+    }
+
+    pub fn take(&mut self) -> Result<Worker, WorkerEnd> {
+        let worker = match (self.ready.take(), self.spare.take()) {
+            (Some(worker), spare) => {
+                self.spare = spare;
+                worker
+            }
+            // One that did not come up may have been unlucky.
+            (None, Some(spare)) => spare.greet().or_else(|_| Worker::spawn(&self.kind))?,
+            (None, None) => Worker::spawn(&self.kind)?,
         };
-        if matches!(self.spare, Spare::None) {
-            self.spare = Spare::Starting(Worker::start(&self.kind)?);
+        if self.keeps_workers() && self.spare.is_none() {
+            self.spare = Some(Worker::start(&self.kind)?);
         }
         Ok(worker)
     }
 
     /// Waits until no worker is being started: starting one disturbs whatever is timed meanwhile.
-    /// A spare that does not come up is no reason to stop; the next `take` tries again.
     pub fn settle(&mut self) {
-        self.spare = match std::mem::replace(&mut self.spare, Spare::None) {
-            Spare::Starting(starting) => match starting.greet() {
-                Ok(worker) => Spare::Ready(worker),
-                Err(_) => Spare::None,
-            },
-            other => other,
-        };
+        self.spare = self.spare.take().map(Starting::settled);
     }
 
     /// Takes back a worker that has verified itself.
@@ -67,5 +68,11 @@ impl Crew {
         if self.keeps_workers() {
             self.ready = Some(worker);
         }
+    }
+
+    /// All it has, for others to use.
+    pub fn disband(&mut self) -> Vec<Starting> {
+        let ready = self.ready.take().map(Starting::ready);
+        self.spare.take().into_iter().chain(ready).collect()
     }
 }

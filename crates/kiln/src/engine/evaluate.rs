@@ -71,6 +71,8 @@ pub struct Contender {
     /// Whose launch and arguments it has, where that is not the task it is judged by: a kernel of
     /// another revision.
     pub own: Option<Arc<Task>>,
+    /// Only shown beside the verdict: it need not be able to do more than the target.
+    pub is_beside: bool,
 }
 
 impl Contender {
@@ -81,6 +83,9 @@ impl Contender {
 
     /// Whether a constraint keeps its config off a shape.
     fn skips(&self, task: &Task, shape: &Shape) -> bool {
+        if self.is_beside && shape.name != task.manifest().target().name {
+            return true;
+        }
         let task = self.own.as_deref().unwrap_or(task);
         task.skips(shape, &self.config).is_some()
     }
@@ -395,11 +400,7 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
 }
 
 pub fn load(worker: &mut Worker, program: &Program, deadline: Duration) -> Result<(), WorkerEnd> {
-    let request = Request::Load {
-        image: program.image.clone(),
-        symbol: program.symbol.clone(),
-    };
-    worker.request(&request, deadline).map(|_| ())
+    worker.load(&program.image, &program.symbol, deadline)
 }
 
 /// All outputs, or nothing where they are those of the last time.

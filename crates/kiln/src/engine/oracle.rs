@@ -11,7 +11,7 @@ use kiln_core::numerics::{BadReference, Expected};
 use kiln_core::protocol::{ArgumentSpec, Cores, Problem, Refusal, Request, Response, Variation};
 
 use super::compile_pool::CompilePool;
-use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd, WorkerKind};
 use super::{broken, evaluate, interrupted};
 use crate::exit::Failure;
 use crate::settings;
@@ -31,6 +31,8 @@ struct Answer {
 pub struct Oracle {
     program: Option<Program>,
     worker: Option<Worker>,
+    /// Python takes seconds to start, so it begins before it is asked.
+    starting: Option<Starting>,
     answers: VecDeque<Answer>,
 }
 
@@ -53,9 +55,16 @@ impl Oracle {
                 }
             },
         };
+        let starting = match &program {
+            Some(program) if is_python(program) => {
+                Some(Worker::start(&program.worker).map_err(|end| broken(&end))?)
+            }
+            _ => None,
+        };
         Ok(Oracle {
             program,
             worker: None,
+            starting,
             answers: VecDeque::new(),
         })
     }
@@ -125,7 +134,7 @@ impl Oracle {
     ) -> Result<Vec<Expected>, Failure> {
         let config = task.any_config()?;
         let mut problem = task.problem(Part::Reference, shape, &config, seed)?;
-        let mut outputs = task.outputs(&problem);
+        let mut outputs = task.outputs(&problem)?;
         if let Some(variation) = variation {
             // Workers tell problems apart by the shape's name and the seed.
             problem.shape = format!("{} with {variation}", shape.name);
@@ -198,7 +207,10 @@ impl Oracle {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
-                let mut worker = Worker::spawn(&program.worker)?;
+                let mut worker = match self.starting.take() {
+                    Some(starting) => starting.greet()?,
+                    None => Worker::spawn(&program.worker)?,
+                };
                 evaluate::load(&mut worker, program, REFERENCE_DEADLINE)?;
                 worker
             }

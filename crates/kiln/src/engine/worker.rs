@@ -136,14 +136,39 @@ pub struct Worker {
     takes_inputs: bool,
     /// Problems whose inputs it still has, the least recently used first.
     sent: VecDeque<(String, u64)>,
+    /// Image and symbol.
+    loaded: Option<(String, String)>,
 }
 
-/// A worker that has not greeted yet.
-pub struct Starting(Worker);
+/// A worker that may not have greeted yet.
+pub struct Starting(Stage);
+
+enum Stage {
+    Awaited(Worker),
+    Greeted(Worker),
+    Failed(WorkerEnd),
+}
 
 impl Starting {
+    /// One that has served already and may serve again.
+    pub fn ready(worker: Worker) -> Starting {
+        Starting(Stage::Greeted(worker))
+    }
+
+    /// Waits for it, so that its start disturbs nothing that comes.
+    pub fn settled(self) -> Starting {
+        Starting(match self.greet() {
+            Ok(worker) => Stage::Greeted(worker),
+            Err(end) => Stage::Failed(end),
+        })
+    }
+
     pub fn greet(self) -> Result<Worker, WorkerEnd> {
-        let Starting(mut worker) = self;
+        let mut worker = match self.0 {
+            Stage::Awaited(worker) => worker,
+            Stage::Greeted(worker) => return Ok(worker),
+            Stage::Failed(end) => return Err(end),
+        };
         let end = match worker.receive(worker.greeting_deadline) {
             Ok((hello @ Response::Hello { protocol, .. }, _)) if protocol == PROTOCOL_VERSION => {
                 return worker.introduced(hello).map_err(WorkerEnd::Broken);
@@ -261,7 +286,7 @@ impl Worker {
                 }
             }
         });
-        Ok(Starting(Worker {
+        Ok(Starting(Stage::Awaited(Worker {
             child,
             stdin,
             responses,
@@ -280,7 +305,8 @@ impl Worker {
             foreign_program: kind.foreign_program(),
             takes_inputs: matches!(kind, WorkerKind::Python(_)),
             sent: VecDeque::new(),
-        }))
+            loaded: None,
+        })))
     }
 
     /// Makes a problem the worker's current one.
@@ -303,6 +329,21 @@ impl Worker {
         Ok(())
     }
 
+    /// Loads a program, which then begins with nothing; the user's own Python is left as it is, for
+    /// sending it the same inputs again would take longer than all the rest.
+    pub fn load(&mut self, image: &str, symbol: &str, deadline: Duration) -> Result<(), WorkerEnd> {
+        let program = (image.to_string(), symbol.to_string());
+        if self.takes_inputs && self.loaded.as_ref() == Some(&program) {
+            return Ok(());
+        }
+        self.sent.clear();
+        self.loaded = None;
+        let (image, symbol) = program.clone();
+        self.request(&Request::Load { image, symbol }, deadline)?;
+        self.loaded = Some(program);
+        Ok(())
+    }
+
     /// Sends a request and waits for its answer. After any `Err` but `Refused` the worker is dead.
     pub fn request(&mut self, request: &Request, deadline: Duration) -> Result<Frame, WorkerEnd> {
         self.request_with(request, &[], deadline)
@@ -314,10 +355,6 @@ impl Worker {
         payload: &[u8],
         deadline: Duration,
     ) -> Result<Frame, WorkerEnd> {
-        if matches!(request, Request::Load { .. }) {
-            // A new program begins with nothing.
-            self.sent.clear();
-        }
         let sent = match &mut self.stdin {
             Some(stdin) => write_frame(stdin, request, payload),
             None => Err(io::ErrorKind::BrokenPipe.into()),

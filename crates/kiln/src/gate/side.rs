@@ -200,6 +200,7 @@ pub fn contender(
         style: of.style(&config),
         config,
         own,
+        is_beside: false,
     }))
 }
 
@@ -218,6 +219,7 @@ fn baseline(stage: &Stage, task: &Task) -> Result<Result<Contender, Outcome>, Fa
         config,
         style,
         own: None,
+        is_beside: false,
     }))
 }
 

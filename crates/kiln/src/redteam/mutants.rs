@@ -145,6 +145,7 @@ fn try_subject(
                 config: config.clone(),
                 style: task.style(config),
                 own: None,
+                is_beside: false,
             };
             ending = court.judge(&contender(original.clone()), &contender(program))?;
             break;

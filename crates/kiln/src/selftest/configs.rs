@@ -52,5 +52,6 @@ pub fn contender(
         config: config.clone(),
         style: task.style(config),
         own: None,
+        is_beside: false,
     })
 }

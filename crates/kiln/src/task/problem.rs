@@ -224,41 +224,40 @@ impl Task {
     }
 
     /// Outputs of a problem in order, with no expected contents yet.
-    pub fn outputs(&self, problem: &Problem) -> Vec<Expected> {
-        self.manifest()
-            .arguments
-            .iter()
-            .zip(&problem.arguments)
-            .filter(|(_, spec)| spec.is_result())
+    pub fn outputs(&self, problem: &Problem) -> Result<Vec<Expected>, Failure> {
+        let arguments = self.manifest().arguments.iter().zip(&problem.arguments);
+        let results = arguments.filter(|(_, spec)| spec.is_result());
+        results
             .map(|(argument, spec)| {
                 let ArgumentSpec::Buffer { dtype, extents, .. } = spec else {
                     unreachable!("only buffers are results");
                 };
-                Expected::new(
-                    &argument.name,
-                    *dtype,
-                    extents.clone(),
-                    self.tolerance(argument),
-                )
+                let tolerance = self.tolerance(argument, problem)?;
+                let extents = extents.clone();
+                Ok(Expected::new(&argument.name, *dtype, extents, tolerance))
             })
             .collect()
     }
 
-    pub(super) fn tolerance(&self, argument: &Argument) -> Tolerance {
+    fn tolerance(&self, argument: &Argument, problem: &Problem) -> Result<Tolerance, Failure> {
         let own = match &argument.kind {
-            ArgumentKind::Buffer { tolerance, .. } => *tolerance,
+            ArgumentKind::Buffer { tolerance, .. } => tolerance.as_ref(),
             ArgumentKind::Scalar { .. } | ArgumentKind::Tma { .. } => None,
         };
         let by_type = || {
-            let found = self
-                .manifest()
-                .tolerance
-                .iter()
-                .find(|(d, _)| *d == argument.dtype);
-            found.map(|(_, t)| *t)
+            let mut all = self.manifest().tolerance.iter();
+            let (_, rule) = all.find(|(dtype, _)| *dtype == argument.dtype)?;
+            Some(rule)
         };
-        own.or_else(by_type)
-            .unwrap_or_else(|| numerics::default_tolerance(argument.dtype))
+        let Some(rule) = own.or_else(by_type) else {
+            return Ok(numerics::default_tolerance(argument.dtype));
+        };
+        // The manifest's own shapes were looked at when it was read.
+        rule.on(&problem.dimensions).map_err(|why| {
+            let (name, shape) = (&argument.name, &problem.shape);
+            Failure::usage(format!("the tolerance of `{name}` on shape `{shape}`: {why}"))
+                .hint("write it so that it holds for every size, e.g. with `max`; or set `unseen_shapes = 0` in [confirm]")
+        })
     }
 
     pub fn reference_array(

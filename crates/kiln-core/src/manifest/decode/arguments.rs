@@ -175,7 +175,7 @@ fn buffer(
         shape,
         role,
         fill,
-        tolerance: settings::tolerance(table, "tolerance", problems),
+        tolerance: settings::tolerance(text, table, "tolerance", names, problems),
     }
 }
 

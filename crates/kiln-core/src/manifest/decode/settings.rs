@@ -1,24 +1,29 @@
 //! `[tolerance]`, `[gates]`, `[search]`, `[budget]`, `[measure]` and `[confirm]`.
 
+use super::expressions::{self, Names, Scope};
 use super::section::{Section, number};
 use super::{Problems, only_for_cuda};
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::dtype::DType;
+use crate::expression::Expr;
 use crate::manifest::keys::{GATES, default_gate_policy};
 use crate::manifest::{
     Budget, Confirm, Domain, GateAction, GatePolicy, Language, Measure, Nonfinite, Sanitize,
-    Search, Shape, Tolerance,
+    Search, Shape, ToleranceRule,
 };
 use crate::protocol::Caches;
 
 pub(super) fn tolerances(
+    text: &str,
     section: &Section,
+    names: &Names,
     problems: &mut Problems,
-) -> (Vec<(DType, Tolerance)>, Nonfinite) {
-    let by_dtype = DType::ALL
-        .into_iter()
-        .filter_map(|dtype| Some((dtype, tolerance(section, dtype.name(), problems)?)))
-        .collect();
+) -> (Vec<(DType, ToleranceRule)>, Nonfinite) {
+    let mut by_dtype = Vec::new();
+    for dtype in DType::ALL {
+        let rule = tolerance(text, section, dtype.name(), names, problems);
+        by_dtype.extend(rule.map(|rule| (dtype, rule)));
+    }
     let nonfinite = match section.text("nonfinite").as_str() {
         "match" => Nonfinite::Match,
         _ => Nonfinite::Reject,
@@ -28,12 +33,19 @@ pub(super) fn tolerances(
 
 /// A tolerance written as a number or as a table under `key`.
 pub(super) fn tolerance(
+    text: &str,
     section: &Section,
     key: &str,
+    names: &Names,
     problems: &mut Problems,
-) -> Option<Tolerance> {
-    if let Some(rtol) = number(section.get(key)?) {
-        return Some(Tolerance { rtol, atol: None });
+) -> Option<ToleranceRule> {
+    let scope = Scope::Dimensions("how exact an answer has to be cannot depend on how it is found");
+    let item = section.get(key)?;
+    if number(item).is_some() {
+        return Some(ToleranceRule {
+            rtol: expressions::read(text, item, scope, names, problems),
+            atol: None,
+        });
     }
     let table = section.key_section(key)?;
     if !table.has("rtol") && !table.has("atol") {
@@ -46,9 +58,13 @@ pub(super) fn tolerance(
             .hint("write e.g. `{ rtol = 1e-5, atol = 1e-6 }`"),
         );
     }
-    Some(Tolerance {
-        rtol: table.real("rtol"),
-        atol: table.number("atol"),
+    let mut part = |key: &str| {
+        let item = table.get(key)?;
+        Some(expressions::read(text, item, scope, names, problems))
+    };
+    Some(ToleranceRule {
+        rtol: part("rtol").unwrap_or_else(|| Expr::constant(0)),
+        atol: part("atol"),
     })
 }
 

@@ -13,7 +13,9 @@ use super::table;
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expression::Expr;
-use crate::manifest::{ArgumentKind, BaselineKind, Launch, Manifest, Reference, Shape, Swizzle};
+use crate::manifest::{
+    ArgumentKind, BaselineKind, Launch, Manifest, Reference, Shape, Swizzle, ToleranceRule,
+};
 use crate::value::Value;
 
 /// A buffer larger than this (one pebibyte) is a mistake in its shape.
@@ -54,6 +56,7 @@ pub(super) fn check<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &m
     if let Some(BaselineKind::Kernel { launch, .. }) = manifest.baseline.as_ref().map(|b| &b.kind) {
         check_launch(manifest, "baseline", launch, root, problems);
     }
+    check_tolerances(manifest, root, problems);
     let section = table(root, "work");
     for (key, expr) in [
         ("flops", &manifest.work.flops),
@@ -271,6 +274,47 @@ fn check_scalar(
         if problems.found.len() > before {
             return;
         }
+    }
+}
+
+fn check_tolerances<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &mut Problems) {
+    let section = table(root, "tolerance");
+    let by_type = manifest.tolerance.iter().filter_map(|(dtype, rule)| {
+        let item = section.get(dtype.name())?;
+        Some((format!("tolerance `{dtype}`"), rule, item))
+    });
+    for (what, rule, item) in by_type {
+        check_tolerance(manifest, &what, rule, item, problems);
+    }
+    let section = table(root, "arguments");
+    for (argument, entry) in manifest.arguments.iter().zip(section.entries()) {
+        if let ArgumentKind::Buffer {
+            tolerance: Some(rule),
+            ..
+        } = &argument.kind
+            && let Some(fields) = section.entry_section(&entry)
+            && let Some(item) = fields.get("tolerance")
+        {
+            let what = format!("the tolerance of argument `{}`", argument.name);
+            check_tolerance(manifest, &what, rule, item, problems);
+        }
+    }
+}
+
+fn check_tolerance(
+    manifest: &Manifest,
+    what: &str,
+    rule: &ToleranceRule,
+    item: &Item,
+    problems: &mut Problems,
+) {
+    let wrong = manifest.shapes.iter().find_map(|shape| {
+        let why = rule.on(&shape.dimensions).err()?;
+        Some((shape, why))
+    });
+    if let Some((shape, why)) = wrong {
+        let told = format!("{what} cannot be used on shape `{}`: {why}", shape.name);
+        problems.push(Diagnostic::new(told, item.span()));
     }
 }
 

@@ -27,12 +27,18 @@ pub(super) const RELATIVE: Kind = Kind::Number(Bounds::from(0.0).below(1.0));
 pub(super) static TOLERANCE: Table = table(
     "An answer is right when |got - expected| <= atol + rtol * |expected|.",
     &[
-        Key::optional("rtol", &[RELATIVE], "Relative part.", "rtol = 1e-5").or("0"),
+        Key::optional(
+            "rtol",
+            &[RELATIVE, Kind::Expression],
+            "Relative part; may depend on dimensions.",
+            "rtol = 1e-5",
+        )
+        .or("0"),
         Key::optional(
             "atol",
-            &[Kind::Number(Bounds::from(0.0))],
-            "Absolute part; by default `rtol` times the output's root mean square.",
-            "atol = 1e-6",
+            &[Kind::Number(Bounds::from(0.0)), Kind::Expression],
+            "Absolute part, over dimensions too; by default `rtol` times the output's root mean square.",
+            "atol = \"1e-6 * sqrt(K)\"",
         ),
     ],
 );

@@ -377,6 +377,21 @@ const MISTAKES: &[Mistake] = &[
     matmul("fewest above most", "min_samples = 5", "min_samples = 80"),
     matmul("negative tolerance", "f32 = 1e-4", "f32 = -1e-4"),
     matmul("tolerance of nothing", "f32 = 1e-4", "f32 = {}"),
+    matmul(
+        "tolerance by a tunable",
+        "f32 = 1e-4",
+        "f32 = { rtol = \"1e-6 * ALPHA\" }",
+    ),
+    matmul(
+        "tolerance above all",
+        "f32 = 1e-4",
+        "f32 = { rtol = \"1e3 * M\" }",
+    ),
+    matmul(
+        "tolerance below nothing",
+        "f32 = 1e-4",
+        "f32 = { atol = \"-1 * M\" }",
+    ),
     saxpy("foreign dtype", "\"f32\"", "\"half\""),
     saxpy("typo in a required table", "[shapes.", "[shape."),
     saxpy("missing dimension", N, "N = 1024\n[shapes.tiny]"),

@@ -119,6 +119,13 @@ impl Arena<'_> {
         samples: usize,
     ) -> Result<Duel, Stop> {
         let deadline = run_deadline(self.task);
+        // Answers first: the reference may use the same device.
+        for set in 0..self.input_sets() {
+            self.expected(self.inputs_seed(set))?;
+        }
+        if self.task.is_cuda() {
+            self.bring_both(corners, deadline)?;
+        }
         for side in [Side::Baseline, Side::Candidate] {
             self.turn(corners, side, |arena, corner| {
                 arena.set_up(corner, deadline)
@@ -204,11 +211,47 @@ impl Arena<'_> {
         }
     }
 
+    /// Both sides draw their inputs side by side, which on a GPU takes longer than the samples do
+    /// and is not timed.
+    fn bring_both(
+        &mut self,
+        corners: &mut [Corner<'_>; 2],
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        let (task, target) = (self.task, self.task.manifest().target());
+        // The first set last: it is the one to begin with.
+        let seeds: Vec<u64> = (0..self.input_sets())
+            .rev()
+            .map(|set| self.inputs_seed(set))
+            .collect();
+        let bring = |corner: &mut Corner<'_>| -> Result<(), Stop> {
+            evaluate::load(&mut corner.worker, &corner.contender.program, deadline)?;
+            for seed in &seeds {
+                let problem = corner.contender.problem(task, target, *seed)?;
+                corner.worker.prepare(&problem, deadline)?;
+            }
+            Ok(())
+        };
+        let brought = std::thread::scope(|scope| {
+            let bring = &bring;
+            let running = corners
+                .each_mut()
+                .map(|corner| scope.spawn(move || bring(corner)));
+            running.map(|side| {
+                let ended = side.join();
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        });
+        for (side, result) in [Side::Baseline, Side::Candidate].into_iter().zip(brought) {
+            self.acting = side;
+            result?;
+        }
+        Ok(())
+    }
+
     fn set_up(&mut self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
-        evaluate::load(&mut corner.worker, &corner.contender.program, deadline)?;
-        // Answers first: the reference may use the same device.
-        for inputs in 0..self.input_sets() {
-            self.expected(self.inputs_seed(inputs))?;
+        if !self.task.is_cuda() {
+            evaluate::load(&mut corner.worker, &corner.contender.program, deadline)?;
         }
         self.prepare(corner, self.inputs_seed(0), deadline)?;
         let poison = input::mix(&[self.seed, 10]);
