@@ -72,6 +72,45 @@ static __device__ void copy_in(unsigned to, const TensorMap *map, int column, in
                  : "memory");
 }
 
+// --- Blocks of a cluster. ---
+
+// Until all threads of the cluster are here. Of what was written before only barriers are seen by all, see below: a release of
+// everything waits for global memory too.
+static __device__ void cluster_meet()
+{
+    asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
+// The barriers that this thread has made are there for all blocks, when they have met.
+static __device__ void barriers_made()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Once at the barrier that lies at the same place in that block of the cluster. There is nothing to be seen that was written
+// before, as warps only read what the copy engine brings: released to the whole cluster, each arrival would take a fence of
+// global memory.
+static __device__ void barrier_arrive_in(unsigned barrier, unsigned block)
+{
+    asm volatile("{\n"
+                 ".reg .b32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+                 "}" ::"r"(barrier),
+                 "r"(block)
+                 : "memory");
+}
+
+// As copy_in, to the same place of every block of the cluster, and the same barrier of each.
+static __device__ void copy_in_all(unsigned to, const TensorMap *map, int column, int row, int head, unsigned barrier)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(to),
+                 "l"(map), "r"(column), "r"(row), "r"(head), "r"(barrier),
+                 "h"(static_cast<unsigned short>((1 << CLUSTER) - 1))
+                 : "memory");
+}
+
 // A box of shared memory to the tensor; what lies outside the tensor is not written.
 static __device__ void copy_out(const TensorMap *map, int column, int row, int head, unsigned from)
 {
@@ -107,4 +146,15 @@ static __device__ void all_consumers_sync()
 static __device__ void warpgroup_sync(int which)
 {
     asm volatile("bar.sync %0, 128;" ::"r"(which + 1) : "memory");
+}
+
+// The turn of a warpgroup (PING_PONG): its own 128 threads wait for it, those of the warpgroup before give it.
+static __device__ void turn_await(int which)
+{
+    asm volatile("bar.sync %0, 256;" ::"r"(which + 9) : "memory");
+}
+
+static __device__ void turn_give(int which)
+{
+    asm volatile("bar.arrive %0, 256;" ::"r"(which + 9) : "memory");
 }

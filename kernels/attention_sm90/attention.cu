@@ -16,6 +16,9 @@
 // and per warpgroup:
 //   ready  1 arrival, by the loader, plus the bytes of Q: the warpgroup's next tile is described and its queries are there.
 //   free   4 arrivals, one of each warp when the last scores of a tile are computed.
+// With CLUSTER = 2 two blocks do all this together: each loads half of every block of keys and values into both, `full` awaits
+// both halves, and `empty` the warps of both blocks, so that both loaders know when a stage is free in both (schedule.cuh says
+// who computes what, async.cuh how they meet).
 // The loader fills stages in the order of the ring, K one block ahead of V; whenever it has to wait it looks whether a
 // warpgroup's queries are free and sends the next ones, so that neither waits for the other. Nobody waits for a block while
 // holding back what the loader needs to get there (overlap1.cuh and overlap2.cuh say how).
@@ -68,6 +71,12 @@
 #ifndef BLOCKS_PER_SM
 #define BLOCKS_PER_SM 1
 #endif
+#ifndef CLUSTER // Blocks that share their keys and values: each loads a part of them into all.
+#define CLUSTER 1
+#endif
+#ifndef PING_PONG // 1: warpgroups send off products in turn, so that one is in its softmax while another's products run.
+#define PING_PONG 0
+#endif
 #ifndef TMA_STORE // 1: results leave through shared memory. 0: from registers.
 #define TMA_STORE 0
 #endif
@@ -82,11 +91,19 @@
 #include "overlap2.cuh"
 #elif OVERLAP == 1
 #include "overlap1.cuh"
+#elif PING_PONG
+#include "pingpong0.cuh"
 #else
 #include "overlap0.cuh"
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+#if CLUSTER > 1
+#define IN_CLUSTERS __cluster_dims__(CLUSTER)
+#else
+#define IN_CLUSTERS
+#endif
+
+extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS, BLOCKS_PER_SM)
 attention(const unsigned short *, const unsigned short *, const unsigned short *, unsigned short *O, int heads,
           int group, int queries, int keys, const __grid_constant__ TensorMap Q_map,
           const __grid_constant__ TensorMap K_map, const __grid_constant__ TensorMap V_map,
@@ -119,6 +136,8 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
     shared_writes_visible();
 #endif
     __syncthreads();
+    if (CLUSTER > 1)
+        cluster_meet(); // No block may send before the others have made their barriers.
     // The same in all threads of a warp; said so that the compiler knows.
     const int warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0);
     if (warp >= 4 * CONSUMERS) {
@@ -130,7 +149,8 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
 #else
             const Plan plan(problem);
             // Several tiles per warpgroup go over the same keys, all of which must then be in the ring at once.
-            const int each = UNIT_TILES == 0 ? plan.tiles : min(plan.tiles, UNIT_TILES);
+            const int most = CLUSTER > 1 ? ceil_div(plan.tiles, CLUSTER) : plan.tiles;
+            const int each = UNIT_TILES == 0 ? most : min(most, UNIT_TILES);
             if (each > CONSUMERS && plan.key_blocks > STAGES)
                 __trap();
             Loader loader = {plan, places, &Q_map, finished};
@@ -144,5 +164,9 @@ attention(const unsigned short *, const unsigned short *, const unsigned short *
         consumer.run(O, &O_map);
         if (TMA_STORE && threadIdx.x % 128 == 0)
             copies_out_have_read();
+#if CLUSTER > 1
+        if (warp == 0)
+            consumer.outlast_the_cluster();
+#endif
     }
 }

@@ -64,13 +64,19 @@ struct Consumer {
     __device__ void await_values(Spot spot) const { barrier_wait(places.values_full(spot.stage), spot.parity); }
     __device__ void release_keys(Spot spot) const
     {
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(places.keys_empty(spot.stage), 1);
+        release(places.keys_empty(spot.stage));
     }
     __device__ void release_values(Spot spot) const
     {
-        if (threadIdx.x % 32 == 0)
-            barrier_arrive(places.values_empty(spot.stage), 1);
+        release(places.values_empty(spot.stage));
+    }
+    // One arrival of this warp, in every block of a cluster.
+    __device__ void release(unsigned empty) const
+    {
+        if (CLUSTER > 1 && threadIdx.x % 32 < CLUSTER)
+            barrier_arrive_in(empty, threadIdx.x % 32);
+        if (CLUSTER == 1 && threadIdx.x % 32 == 0)
+            barrier_arrive(empty, 1);
     }
     __device__ unsigned queries() const { return places.queries_of(warpgroup, received - 1); }
     __device__ unsigned keys(Spot spot) const { return places.keys + spot.stage * KV_BYTES; }
@@ -103,6 +109,49 @@ struct Consumer {
     {
         if (threadIdx.x % 32 == 0)
             barrier_arrive(places.free(warpgroup, n), 1);
+    }
+
+    // A block of a cluster must not end while warps of the other may still arrive at its barriers, nor before what it has sent
+    // there has landed: so not until all of both have released every stage for the last time. To be called when there are no
+    // more tiles.
+    __device__ void outlast_the_cluster() const
+    {
+        Spot spot(last_received().ring); // Behind the last block.
+#pragma unroll 1
+        for (int i = 0; i < STAGES; i++, spot = spot.after()) {
+            barrier_wait(places.keys_empty(spot.stage), spot.parity ^ 1);
+            barrier_wait(places.values_empty(spot.stage), spot.parity ^ 1);
+        }
+    }
+
+    // PING_PONG: a warpgroup sends off products only when it is its turn, and hands the turn on as soon as they are sent off:
+    // they run one warpgroup's after another's, and whoever's are done is in its softmax while the next one's run.
+    //
+    // This cannot hang. With DENSE all warpgroups make the same steps over the same blocks in the same order, so all take
+    // equally many turns. Whoever has the turn, or is about to take it, waits at most for its queries, which depend on no
+    // other warpgroup, and for blocks that the loader sends once all have released those STAGES places before, also in the
+    // other block of a cluster. They do so when products of earlier steps are over, for which everyone has had the turn, and
+    // without waiting for another one first.
+    __device__ void take_turn() const
+    {
+        if (PING_PONG)
+            turn_await(warpgroup);
+    }
+    __device__ void hand_on() const
+    {
+        if (PING_PONG)
+            turn_give(warpgroup + 1 == CONSUMERS ? 0 : warpgroup + 1);
+    }
+    // At the start the first has the turn, and in the end it takes it out of circulation.
+    __device__ void turns_begin() const
+    {
+        if (PING_PONG && warpgroup + 1 == CONSUMERS)
+            hand_on();
+    }
+    __device__ void turns_end() const
+    {
+        if (PING_PONG && warpgroup == 0)
+            take_turn();
     }
 
     __device__ void run(unsigned short *O, const TensorMap *O_map);

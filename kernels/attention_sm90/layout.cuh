@@ -2,7 +2,7 @@
 
 #pragma once
 
-#define DENSE (OVERLAP == 2)
+#define DENSE (OVERLAP == 2 || PING_PONG)
 
 #include "async.cuh"
 #include "schedule.cuh"
@@ -33,6 +33,12 @@ static_assert(HEAD_DIM == 64 || HEAD_DIM == 128, "HEAD_DIM must be 64 or 128");
 static_assert(CONSUMERS >= 1 && CONSUMERS <= 4, "CONSUMERS must be between 1 and 4");
 static_assert(BLOCK_N % 16 == 0 && BLOCK_N >= 32 && BLOCK_N <= 256, "BLOCK_N must be a multiple of 16 up to 256");
 static_assert(STAGES >= 1 && STAGES <= 16, "STAGES must be between 1 and 16");
+static_assert(CLUSTER == 1 || CLUSTER == 2, "CLUSTER must be 1 or 2");
+static_assert(CLUSTER == 1 || (KEY_SPLIT == 1 && OVERLAP < 2),
+              "CLUSTER is for warpgroups with tiles of their own, and OVERLAP 0 or 1");
+static_assert(BLOCK_N % (8 * CLUSTER) == 0, "a part of a block of keys must be whole times the 8 rows that the swizzle takes");
+static_assert(!PING_PONG || (CONSUMERS > 1 && KEY_SPLIT == 1 && OVERLAP < 2),
+              "PING_PONG is for several warpgroups with tiles of their own, and OVERLAP 0 or 1");
 static_assert(ROW_SUMS != 2 || HEAD_DIM == 64, "a column of ones can stand beside 64 columns only");
 static_assert(QUERY_STAGES == 2 || (QUERY_STAGES == 1 && OVERLAP != 2), "OVERLAP = 2 uses the queries of two tiles at a time");
 static_assert(OVERLAP != 2 || STAGES >= 2, "the last values of a unit must find room while those before are in use");
@@ -90,9 +96,11 @@ __device__ __forceinline__ void Places::make_barriers() const
 #pragma unroll
     for (int i = 0; i < BARRIERS; i++) {
         const bool is_empty = i < 4 * STAGES && i / STAGES % 2 == 1, is_free = i >= 4 * STAGES + CONSUMERS * QUERY_STAGES;
-        barrier_init(barriers + 8 * i, is_empty ? 4 * CONSUMERS / KEY_SPLIT : is_free ? 4 : 1);
+        barrier_init(barriers + 8 * i, is_empty ? CLUSTER * 4 * CONSUMERS / KEY_SPLIT : is_free ? 4 : 1);
     }
-    shared_writes_visible(); // The copy engine is to see them too.
+    shared_writes_visible(); // The copy engine is to see them too,
+    if (CLUSTER > 1)
+        barriers_made(); // and that of another block.
 }
 
 static __device__ Notes &notes_of(int warpgroup)

@@ -33,12 +33,12 @@ struct Loader {
         }
     }
 
-    // The first keys and queries of all.
+    // The first keys and queries of all. With clusters without the keys: the other block may not be there yet.
     __device__ void begin(int group, const TensorMap *K_map)
     {
         const Unit unit = plan.unit(0);
-        const int tiles = padded(unit.tiles);
-        if (tiles > 0)
+        const int tiles = padded(unit);
+        if (CLUSTER == 1 && tiles > 0)
             send(0, places.keys_full(0), places.keys, K_map, unit.head / group, 0);
         for (int i = 0; i < CONSUMERS; i++)
             if (i < tiles)
@@ -65,12 +65,19 @@ struct Loader {
         }
     }
 
-    // A block of keys or values to a stage that is free.
+    // A block of keys or values to a stage that is free. In a cluster each sends a part of its rows to all: bytes may come
+    // from another block before this one expects them, which is no harm (see `give`).
     __device__ void send(unsigned stage, unsigned full, unsigned parts, const TensorMap *map, int head, int block)
     {
         barrier_expect(full + 8 * stage, KV_BYTES);
         for (int h = 0; h < HALVES; h++)
-            copy_in(parts + stage * KV_BYTES + h * KV_PART, map, 64 * h, block * BLOCK_N, head, full + 8 * stage);
+            if (CLUSTER > 1) {
+                const int rank = blockIdx.x % CLUSTER, first = rank * (BLOCK_N / CLUSTER);
+                copy_in_all(parts + stage * KV_BYTES + h * KV_PART + first * 128, map, 64 * h, block * BLOCK_N + first, head,
+                            full + 8 * stage);
+            } else {
+                copy_in(parts + stage * KV_BYTES + h * KV_PART, map, 64 * h, block * BLOCK_N, head, full + 8 * stage);
+            }
     }
 
     // The same at its place in the ring, as soon as that is free.
@@ -88,11 +95,11 @@ struct Loader {
     {
         unsigned ring = 0;
         Unit unit = plan.unit(0);
-        for (int round = 0; unit.tiles > 0; unit = plan.unit(++round)) {
+        for (int round = 0; unit.exists(); unit = plan.unit(++round)) {
             const int head = unit.head / group;
             // A block of values is needed one step later than the keys, so it comes after the next block of keys.
             for (int block = 0; block <= unit.blocks; block++) {
-                if (block < unit.blocks && ring + block > 0)
+                if (block < unit.blocks && (CLUSTER > 1 || ring + block > 0))
                     fill(ring + block, places.keys_full(0), places.keys_empty(0), places.keys, K_map, head, block);
                 if (block > 0)
                     fill(ring + block - 1, places.values_full(0), places.values_empty(0), places.values, V_map, head,

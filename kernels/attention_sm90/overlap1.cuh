@@ -31,14 +31,18 @@ __device__ __forceinline__ void Consumer::step(State &state, const Tile &next, i
     const Tile &tile = state.tile;
     if (!ENDS || !next.is_idle())
         await_keys(next_spot);
+    if (PING_PONG)
+        await_values(state.spot);
+    take_turn();
     products_begin();
     multiply_keys(state.s, queries(), keys(next_spot));
     products_commit();
-    if (!ENDS || !tile.is_idle())
+    if (!PING_PONG && (!ENDS || !tile.is_idle()))
         await_values(state.spot);
     products_begin();
     multiply_values(state.o, state.p, values(state.spot), places.ones, state.block > 0);
     products_commit();
+    hand_on();
     products_wait<1>();
     pin(state.s);
     scores_done(next, next_block, next_spot);
@@ -73,10 +77,13 @@ __device__ void Consumer::run(unsigned short *O, const TensorMap *O_map)
         return;
     State state = {O, O_map, {}, {}, {}, {}, first, 0, Spot(first.ring)};
     Tile &tile = state.tile;
+    turns_begin();
     await_keys(state.spot);
+    take_turn();
     products_begin();
     multiply_keys(state.s, queries(), keys(state.spot));
     products_commit();
+    hand_on();
     products_wait<0>();
     pin(state.s);
     scores_done(tile, 0, state.spot);
@@ -96,18 +103,21 @@ __device__ void Consumer::run(unsigned short *O, const TensorMap *O_map)
         Tile next = tile.is_idle() ? last_received() : receive();
         if (next.blocks == 0)
             break;
-        if (next.skipped >= STAGES && !tile.is_idle())
+        if (!DENSE && next.skipped >= STAGES && !tile.is_idle())
             next = Tile::idle();
         step<true, true>(state, next, 0, Spot(next.ring));
         tile = next;
     }
     await_values(state.spot);
+    take_turn();
     products_begin();
     multiply_values(state.o, state.p, values(state.spot), places.ones, state.block > 0);
     products_commit();
+    hand_on();
     products_wait<0>();
     pin(state.o);
     release_values(state.spot);
     store(state.o, state.rows.sum, O, O_map, problem, places, warpgroup, tile.head, tile.row);
     pass(last_received());
+    turns_end();
 }

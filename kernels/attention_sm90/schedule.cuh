@@ -4,14 +4,18 @@
 // Tiles of a unit are dealt to the warpgroups in turn, the longest (under a causal mask: the last) first, so no warpgroup's
 // later tile of a unit needs more blocks of keys than an earlier one. The deal goes on from unit to unit; with
 // BACK_AND_FORTH its direction changes every time round, or the same warpgroup would get the longest tile every time.
+//
+// The CLUSTER blocks of a cluster share a unit of CLUSTER times as many tiles: the first has the last tile and every CLUSTERth
+// before it, and so on, so that they need about the same keys and a ragged rest is shared. Each goes over all blocks of keys
+// that the unit needs, as the others want its part of them, even where it has no tile at all.
 
 #pragma once
 
 #define TILE_ROWS 64
 #define EACH (UNIT_TILES == 0 ? 1 : UNIT_TILES) // Tiles per unit, where that is fixed.
 
-static_assert(!SINGLES_LAST || (UNIT_TILES == CONSUMERS && !CAUSAL && PERSISTENT),
-              "SINGLES_LAST is for persistent blocks and full rounds of equal tiles");
+static_assert(!SINGLES_LAST || (UNIT_TILES == CONSUMERS && !CAUSAL && PERSISTENT && CLUSTER == 1),
+              "SINGLES_LAST is for persistent blocks on their own and full rounds of equal tiles");
 
 #define ALTERNATES (CAUSAL && BACK_AND_FORTH)
 
@@ -29,11 +33,12 @@ static __device__ int ceil_div(int a, int b)
 
 struct Unit {
     int head;
-    int last;   // The last tile; others come before it.
-    int tiles;  // 0: there is no such unit.
-    int blocks; // Of keys, for the tile that needs most.
+    int last;   // The last tile of this block; others come before it.
+    int tiles;  // Of this block.
+    int blocks; // Of keys, for the tile of the cluster that needs most.
 
-    __device__ int tile(int index) const { return last - index; }
+    __device__ bool exists() const { return CLUSTER > 1 ? blocks > 0 : tiles > 0; }
+    __device__ int tile(int index) const { return last - index * CLUSTER; }
 };
 
 // The units of a problem and their order.
@@ -51,7 +56,7 @@ struct Plan {
         heads = problem.heads;
         tiles = ceil_div(problem.queries, TILE_ROWS);
         key_blocks = ceil_div(problem.keys, BLOCK_N);
-        per_head = UNIT_TILES == 0 ? 1 : ceil_div(tiles, EACH);
+        per_head = UNIT_TILES == 0 ? 1 : ceil_div(tiles, EACH * CLUSTER);
         whole = count = heads * per_head;
         if (SINGLES_LAST) {
             per_head = tiles / EACH;
@@ -78,9 +83,9 @@ struct Plan {
     __device__ Unit unit(int round) const
     {
         Unit result = {};
-        const int blocks = gridDim.x;
+        const int blocks = gridDim.x / CLUSTER, mine = blockIdx.x / CLUSTER; // Or clusters.
         // Back and forth: under a causal mask units get shorter, and no block is to get the longer one every time.
-        const int place = CAUSAL && round % 2 == 1 ? blocks - 1 - static_cast<int>(blockIdx.x) : blockIdx.x;
+        const int place = CAUSAL && round % 2 == 1 ? blocks - 1 - mine : mine;
         const int index = round * blocks + place;
         if ((!PERSISTENT && round > 0) || index >= count)
             return result;
@@ -113,19 +118,25 @@ struct Plan {
             part = index % per_head;
             result.head = index / per_head;
         }
-        const int each = UNIT_TILES == 0 ? tiles : EACH;
+        const int each = UNIT_TILES == 0 ? tiles : EACH * CLUSTER;
         result.last = min(tiles, (part + 1) * each) - 1;
         result.tiles = result.last - part * each + 1;
         result.blocks = blocks_of(result.last);
+        if (CLUSTER > 1) {
+            const int rank = blockIdx.x % CLUSTER;
+            result.last -= rank;
+            result.tiles = ceil_div(result.tiles - rank, CLUSTER);
+        }
         return result;
     }
 };
 
 // With DENSE every warpgroup takes part in every block of keys of its units: where a unit has no tile for it, it computes
 // one behind the last, which is nowhere stored, and under a causal mask it also computes blocks that are all hidden.
-static __device__ int padded(int tiles)
+static __device__ int padded(const Unit &unit)
 {
-    return DENSE ? ceil_div(tiles, CONSUMERS) * CONSUMERS : tiles;
+    const int tiles = CLUSTER > 1 && unit.exists() ? max(1, unit.tiles) : unit.tiles;
+    return DENSE ? ceil_div(tiles, CONSUMERS) * CONSUMERS : unit.tiles;
 }
 
 // What a warpgroup needs to know about a tile.
@@ -192,8 +203,8 @@ struct Walk {
     // From behind a unit's last tile to the next unit that has one for this warpgroup.
     __device__ void settle(const Plan &plan, int warpgroup)
     {
-        while (unit.tiles > 0 && index >= padded(unit.tiles)) {
-            dealt = ALTERNATES ? (dealt + ceil_div(unit.tiles, CONSUMERS)) % 2 : (dealt + padded(unit.tiles)) % CONSUMERS;
+        while ((CLUSTER > 1 ? unit.blocks : unit.tiles) > 0 && index >= padded(unit)) { // While it exists.
+            dealt = ALTERNATES ? (dealt + ceil_div(unit.tiles, CONSUMERS)) % 2 : (dealt + padded(unit)) % CONSUMERS;
             ring += unit.blocks;
             round++;
             unit = plan.unit(round);
@@ -206,12 +217,13 @@ struct Walk {
     {
         Tile result = {};
         result.ring = ring;
-        if (unit.tiles > 0) {
+        if (unit.exists()) {
             const int longest = DENSE ? index / CONSUMERS * CONSUMERS : index; // In this round of the deal,
             const int then = DENSE ? longest + CONSUMERS : next_round(index);  // and in the next.
             result.head = unit.head;
             result.row = (index < unit.tiles ? unit.tile(index) : plan.tiles) * TILE_ROWS;
-            result.blocks = plan.blocks_of(unit.tile(longest));
+            // The first round goes over all blocks of the unit, which may be more than this block of a cluster needs.
+            result.blocks = CLUSTER > 1 && DENSE && longest == 0 ? unit.blocks : plan.blocks_of(unit.tile(longest));
             result.kept = then < unit.tiles ? plan.blocks_of(unit.tile(then)) : 0;
         }
         if (index < CONSUMERS) { // The first in its unit, or the end.

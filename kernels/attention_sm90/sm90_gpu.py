@@ -78,7 +78,8 @@ class Launch:
 
     def __init__(self, driver, function, job, case, addresses):
         B, H, HKV, SQ, SKV, D = (case["shape"][name] for name in ("B", "H", "HKV", "SQ", "SKV", "D"))
-        keys, bf16 = job["config"]["BLOCK_N"], job["config"]["BF16"]
+        # Blocks of a cluster load a part each.
+        keys, bf16 = job["config"]["BLOCK_N"] // job["config"]["CLUSTER"], job["config"]["BF16"]
         sizes = [(B * H, SQ, TILE_ROWS), (B * HKV, SKV, keys), (B * HKV, SKV, keys), (B * H, SQ, TILE_ROWS)]
         self.maps = [
             TensorMap(driver, address, heads, rows, D, box_rows, bf16)

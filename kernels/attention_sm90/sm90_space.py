@@ -14,7 +14,7 @@ FUNCTIONS = {"min": min, "max": max, "ceil_div": lambda a, b: -(-a // b), "__bui
 MOST_TRIES = 20_000
 # Drawn in this order, what decides most first, so that most of what is not legal is given up after a few.
 DRAWN_FIRST = ["KEY_SPLIT", "SINGLES_LAST", "CONSUMERS", "BACK_AND_FORTH", "UNIT_TILES", "PERSISTENT", "OVERLAP", "QUERY_STAGES"]
-DRAWN_FIRST += ["TMA_STORE"]
+DRAWN_FIRST += ["CLUSTER", "PING_PONG", "TMA_STORE"]
 # Multiprocessors that persistent blocks are for: few, so that blocks take many units of small problems.
 FEWER_BLOCKS = [132, 132, 132, 40, 7, 3, 1]
 # Inputs that are hard on a softmax (sm90_gpu.py draws them).
@@ -123,6 +123,8 @@ def short_name(config):
     name = " ".join(f"{letter}{config[tunable]}" for letter, tunable in letters.items())
     name += " singles" if config["SINGLES_LAST"] else ""
     name += " back and forth" if config["BACK_AND_FORTH"] else ""
+    name += " ping-pong" if config["PING_PONG"] else ""
+    name += f" CLUSTER={config['CLUSTER']}" if config["CLUSTER"] > 1 else ""
     return name + (f" KEY_SPLIT={config['KEY_SPLIT']}" if config["KEY_SPLIT"] > 1 else "")
 
 
