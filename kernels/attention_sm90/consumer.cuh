@@ -58,7 +58,12 @@ struct Consumer {
         received++;
         return last_received();
     }
-    __device__ Tile last_received() const { return notes_of(warpgroup).tiles[(received - 1) % (QUERY_STAGES + 1)]; }
+    __device__ Tile last_received() const
+    {
+        const Tile tile = notes_of(warpgroup).tiles[(received - 1) % (QUERY_STAGES + 1)];
+        __syncwarp(); // All have read it before the first lane says that it may be written anew.
+        return tile;
+    }
 
     __device__ void await_keys(Spot spot) const { barrier_wait(places.keys_full(spot.stage), spot.parity); }
     __device__ void await_values(Spot spot) const { barrier_wait(places.values_full(spot.stage), spot.parity); }
