@@ -3,7 +3,10 @@
 //! The script itself explains what it does and how it is started; here is only its text and the
 //! command. PyTorch and NumPy are what the user's interpreter has, never what kiln is built with.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
+
+use nix::sys::signal::Signal;
 
 /// The whole program, handed over on the command line so that nothing has to be installed.
 pub const CHILD: &str = concat!(
@@ -38,10 +41,17 @@ impl Mode {
 
 /// Starts the child under an interpreter. Its pipes are the caller's to set.
 ///
-/// Unlike other workers it takes seconds to greet: it imports torch first, where there is one.
+/// Unlike other workers it takes seconds to greet: it imports torch first, where there is one. Until
+/// it has read its own program nothing in it notices the supervisor's death, so that is asked of the
+/// system beforehand; it survives the `exec` of scripts in front of the real interpreter.
 pub fn command(python: &str, mode: Mode) -> Command {
     let mut command = Command::new(python);
     command.args(["-u", "-c", CHILD, mode.name()]);
+    // SAFETY: the closure runs between fork and exec and only makes an async-signal-safe system
+    // call (prctl); it allocates nothing.
+    unsafe {
+        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?));
+    }
     command
 }
 

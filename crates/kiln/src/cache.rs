@@ -5,23 +5,32 @@
 //! in two steps: the recipe names a list of files with their hashes; if all still match, recipe
 //! and hashes together name the image. Files that were looked for in vain are in the list too: one
 //! that appears would be read instead of another. Entries appear by rename, so a half-written one is never
-//! seen, and the image's own hash is checked on every read: a damaged entry is a miss.
+//! seen, and every read checks the hashes of the image and of what the compiler said about it: a
+//! damaged entry is a miss. Nothing here is synced: what a power loss takes or damages is compiled
+//! again, which costs less than waiting for the disk after every compilation.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use kiln_core::protocol::Compiled;
 use serde::{Deserialize, Serialize};
 
+use crate::durable;
 use crate::exit::Failure;
 use crate::settings;
 
+#[cfg(test)]
+mod tests;
+
 /// Part of every key; raised when the meaning of an entry changes.
-const FORMAT: &str = "kiln-cache-3";
+const FORMAT: &str = "kiln-cache-4";
+
+/// A compiler has a day at most (`compile_timeout_seconds`); what is older than this is nobody's.
+const STAGED_AT_MOST: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Stands for the hash of a file that must not be there.
 const ABSENT: &str = "absent";
@@ -102,11 +111,29 @@ impl Cache {
         ] {
             settings::private_dir(dir)?;
         }
-        Ok(Cache {
+        let cache = Cache {
             root,
             limit_bytes: settings::cache_limit_bytes()?,
             hashes: Mutex::default(),
-        })
+        };
+        cache.sweep_staging();
+        Ok(cache)
+    }
+
+    /// Removes what killed compilers left half-written.
+    fn sweep_staging(&self) {
+        let files = fs::read_dir(self.staging_folder()).into_iter().flatten();
+        for file in files.flatten() {
+            let age = file
+                .metadata()
+                .and_then(|facts| facts.modified())
+                .ok()
+                .and_then(|time| time.elapsed().ok());
+            if age.is_some_and(|age| age > STAGED_AT_MOST) {
+                // It may be a folder, or be removed by another process: neither matters here.
+                let _ = fs::remove_file(file.path());
+            }
+        }
     }
 
     /// Where compilers write.
@@ -173,7 +200,10 @@ impl Cache {
         };
         // Image first, then what points to it: a reader never follows a pointer to nothing.
         fs::rename(staged, self.image_path(&key))?;
-        self.write_atomically(&self.entry_path(&key), &serde_json::to_vec(&entry)?)?;
+        self.write_atomically(
+            &self.entry_path(&key),
+            &sealed(&serde_json::to_vec(&entry)?),
+        )?;
         let pointer = self.recipe_path(recipe);
         if compiled.is_uncacheable {
             // Without a pointer nobody finds it; an older one may be there from before an edit.
@@ -242,13 +272,12 @@ impl Cache {
     }
 
     fn read_entry(&self, key: &str) -> io::Result<Artifact> {
-        let entry: Entry = serde_json::from_slice(&fs::read(self.entry_path(key))?)?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the entry is damaged");
+        let file = fs::read(self.entry_path(key))?;
+        let entry: Entry = serde_json::from_slice(opened(&file).ok_or_else(damaged)?)?;
         let image = fs::read(self.image_path(key))?;
         if blake3::hash(&image).to_hex().as_str() != entry.image_hash {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "image is damaged",
-            ));
+            return Err(damaged());
         }
         Ok(Artifact {
             key: key.to_string(),
@@ -261,8 +290,7 @@ impl Cache {
     fn write_atomically(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(self.root.join("new"))?;
         file.write_all(bytes)?;
-        file.persist(path).map_err(|e| e.error)?;
-        Ok(())
+        durable::publish_unsynced(file, path)
     }
 
     fn file_hash(&self, path: &Path) -> io::Result<String> {
@@ -326,6 +354,19 @@ impl Cache {
     }
 }
 
+/// A text behind its own hash. The list of a recipe needs none: its hash is the name of the image.
+fn sealed(text: &[u8]) -> Vec<u8> {
+    let hash = blake3::hash(text).to_hex();
+    [hash.as_bytes(), b"\n", text].concat()
+}
+
+/// The text, if it is what was sealed.
+fn opened(sealed: &[u8]) -> Option<&[u8]> {
+    let (hash, rest) = sealed.split_at_checked(blake3::OUT_LEN * 2)?;
+    let text = rest.strip_prefix(b"\n")?;
+    (blake3::hash(text).to_hex().as_bytes() == hash).then_some(text)
+}
+
 struct StoredImage {
     key: String,
     bytes: u64,
@@ -354,142 +395,5 @@ pub fn random_u64() -> u64 {
         Ok(()) => u64::from_le_bytes(bytes),
         // Without /dev/urandom the standard library's own random keys still differ per process.
         Err(_) => std::hash::RandomState::new().build_hasher().finish(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cache(dir: &Path, limit_bytes: u64) -> Cache {
-        let root = dir.to_path_buf();
-        for sub in ["recipes", "images", "new"] {
-            fs::create_dir_all(root.join(sub)).unwrap();
-        }
-        Cache {
-            root,
-            limit_bytes,
-            hashes: Mutex::default(),
-        }
-    }
-
-    fn publish(cache: &Cache, recipe: &Recipe, image: &[u8], deps: &[String]) -> Artifact {
-        publish_as(cache, recipe, image, compiled(deps))
-    }
-
-    fn publish_as(cache: &Cache, recipe: &Recipe, image: &[u8], compiled: Compiled) -> Artifact {
-        let staged = cache.staging_path();
-        fs::write(&staged, image).unwrap();
-        cache.publish(recipe, &staged, &compiled).unwrap()
-    }
-
-    fn compiled(deps: &[String]) -> Compiled {
-        Compiled {
-            symbol: None,
-            resources: None,
-            log: "log".into(),
-            compile_ms: 1.0,
-            dependencies: deps.to_vec(),
-            absent: Vec::new(),
-            is_uncacheable: false,
-            writable: None,
-        }
-    }
-
-    #[test]
-    fn a_file_that_appears_where_one_was_looked_for_is_a_miss() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = cache(&dir.path().join("cache"), 1 << 20);
-        let recipe = Recipe::new(["unit"]);
-        let hidden = dir.path().join("h.h");
-        let looked = Compiled {
-            absent: vec![hidden.display().to_string()],
-            ..compiled(&[])
-        };
-        publish_as(&cache, &recipe, b"image", looked);
-        assert!(cache.look_up(&recipe).is_some());
-        // A folder is not what a compiler looks for.
-        fs::create_dir(&hidden).unwrap();
-        assert!(cache.look_up(&recipe).is_some());
-        fs::remove_dir(&hidden).unwrap();
-        fs::write(&hidden, "").unwrap();
-        assert!(cache.look_up(&recipe).is_none());
-    }
-
-    #[test]
-    fn an_uncacheable_image_can_be_used_and_is_not_found() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = cache(dir.path(), 1 << 20);
-        let recipe = Recipe::new(["unit"]);
-        publish(&cache, &recipe, b"before", &[]);
-        let unknown = || Compiled {
-            is_uncacheable: true,
-            ..compiled(&[])
-        };
-        let first = publish_as(&cache, &recipe, b"image", unknown());
-        assert!(cache.look_up(&recipe).is_none());
-        let second = publish_as(&cache, &recipe, b"other", unknown());
-        assert_eq!(fs::read(first.image).unwrap(), b"image");
-        assert_eq!(fs::read(second.image).unwrap(), b"other");
-        assert!(cache.verify().removed.is_empty());
-    }
-
-    #[test]
-    fn a_published_image_is_found_until_a_header_changes() {
-        let dir = tempfile::tempdir().unwrap();
-        let header = dir.path().join("h.h");
-        fs::write(&header, "1").unwrap();
-        let cache = cache(&dir.path().join("cache"), 1 << 20);
-        let recipe = Recipe::new(["unit", "-O3"]);
-        assert!(cache.look_up(&recipe).is_none());
-        let deps = [header.display().to_string()];
-        let first = publish(&cache, &recipe, b"image", &deps);
-        assert_eq!(cache.look_up(&recipe).unwrap().key, first.key);
-        fs::write(&header, "22").unwrap();
-        assert!(cache.look_up(&recipe).is_none());
-        let second = publish(&cache, &recipe, b"other", &deps);
-        assert_ne!(first.key, second.key);
-        fs::remove_file(&header).unwrap();
-        assert!(cache.look_up(&recipe).is_none());
-    }
-
-    #[test]
-    fn any_damage_is_a_miss_and_verify_removes_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = cache(dir.path(), 1 << 20);
-        let recipe = Recipe::new(["a"]);
-        let artifact = publish(&cache, &recipe, b"image bytes", &[]);
-        for at in 0..11 {
-            let mut bytes = b"image bytes".to_vec();
-            bytes[at] ^= 1;
-            fs::write(&artifact.image, &bytes).unwrap();
-            assert!(cache.look_up(&recipe).is_none());
-        }
-        fs::write(&artifact.image, b"image").unwrap();
-        assert_eq!(cache.verify().removed, [artifact.key]);
-        assert_eq!(cache.stats().entries, 0);
-    }
-
-    #[test]
-    fn the_quota_evicts_what_was_used_longest_ago() {
-        let dir = tempfile::tempdir().unwrap();
-        let cache = cache(dir.path(), 250);
-        let recipes: Vec<Recipe> = ["a", "b", "c"].map(|n| Recipe::new([n])).into();
-        for (age, recipe) in recipes.iter().enumerate() {
-            let artifact = publish(&cache, recipe, &[0; 100], &[]);
-            let time = SystemTime::now() - std::time::Duration::from_secs(100 - age as u64);
-            if let Ok(file) = fs::File::open(&artifact.image) {
-                file.set_modified(time).unwrap();
-            }
-        }
-        assert!(cache.look_up(&recipes[0]).is_none());
-        assert!(cache.look_up(&recipes[2]).is_some());
-        assert!(cache.stats().bytes <= 250);
-    }
-
-    #[test]
-    fn parts_do_not_run_together() {
-        assert_ne!(Recipe::new(["ab", "c"]), Recipe::new(["a", "bc"]));
-        assert_ne!(Recipe::new(["a"]), Recipe::new(["a", ""]));
     }
 }

@@ -1,6 +1,9 @@
 //! Exit codes, a documented part of the interface.
 
 use std::fmt;
+use std::io;
+
+use crate::durable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -71,6 +74,9 @@ Exit codes:
   3    the machine cannot: no GPU, no compiler
   130  interrupted";
 
+/// What to do where nothing more can be said.
+pub const DISK_FULL: &str = "the disk is full: free some space there and run the command again";
+
 /// An error with the exit code it should end the program with.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -86,6 +92,15 @@ impl Failure {
 
     pub fn machine(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Machine, message)
+    }
+
+    /// Something could not be read or written; a full disk is named together with the way out.
+    pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
+        let failure = Failure::machine(format!("{what}: {error}"));
+        match durable::is_full(error) {
+            true => failure.hint(DISK_FULL),
+            false => failure,
+        }
     }
 
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {

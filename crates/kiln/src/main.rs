@@ -4,6 +4,7 @@
 mod cache;
 mod cli;
 mod commands;
+mod durable;
 mod engine;
 mod exit;
 mod gate;

@@ -10,6 +10,8 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use thiserror::Error;
 
+use crate::durable;
+pub use crate::durable::Existing;
 use crate::exit::Failure;
 
 /// The largest text a file may unpack to; real ones have a few megabytes.
@@ -74,51 +76,27 @@ fn limited(from: impl Read) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Whether a file that is already there may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    Keep,
-    Replace,
-}
-
-impl Existing {
-    pub fn from_force(force: bool) -> Existing {
-        match force {
-            true => Existing::Replace,
-            false => Existing::Keep,
-        }
-    }
-}
-
-/// Writes everything or nothing, compressed when the name ends in `.gz`, and returns the size in bytes.
+/// Writes everything or nothing, also if the power fails meanwhile; compressed when the name ends in `.gz`, and returns the size in bytes.
 pub fn write(plain: Vec<u8>, path: &Path, existing: Existing) -> Result<u64, Failure> {
-    let cannot = |e: io::Error| Failure::machine(format!("cannot write `{}`: {e}", path.display()));
+    let cannot = |e: io::Error| Failure::io(format!("cannot write `{}`", path.display()), &e);
     let bytes = match named_gzip(path) {
         true => pack(&plain).map_err(cannot)?,
         false => plain,
     };
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
     // For sharing: readable as the user's other files are.
     let mut file = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+        .tempfile_in(durable::folder_of(path))
         .map_err(cannot)?;
     file.write_all(&bytes).map_err(cannot)?;
-    let persisted = match existing {
-        Existing::Keep => file.persist_noclobber(path),
-        Existing::Replace => file.persist(path),
-    };
-    match persisted {
-        Ok(_) => Ok(bytes.len() as u64),
-        Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Err(Failure::usage(format!(
+    match durable::publish(file, path, existing) {
+        Ok(()) => Ok(bytes.len() as u64),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Failure::usage(format!(
             "`{}` is already there",
             path.display()
         ))
         .hint("--force replaces it")),
-        Err(e) => Err(cannot(e.error)),
+        Err(e) => Err(cannot(e)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 use kiln_core::diagnostic::printable_lines;
 
-use crate::exit::Exit;
+use crate::exit::Failure;
 
 /// Writes text for people to standard output. Names and messages in it come from files and other
 /// programs, here as in `talk`, and a pipe may end at a terminal too.
@@ -52,12 +52,19 @@ pub fn talks_to_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Writes a line of a stream; false when nobody reads any more, which is no reason to stop.
-pub fn stream(line: &str) -> bool {
+/// Writes a line of a stream; false when nobody reads any more, which is no reason to stop. Anything
+/// else is: a file of events with a hole in it looks like one without.
+pub fn stream(line: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", without_controls(line))
-        .and_then(|()| out.flush())
-        .is_ok()
+    match writeln!(out, "{}", without_controls(line)).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => Err(cannot_write(&e)),
+    }
+}
+
+fn cannot_write(error: &io::Error) -> Failure {
+    Failure::io("cannot write to standard output", error)
 }
 
 fn write_or_leave(out: &mut impl Write, text: &str) {
@@ -78,8 +85,9 @@ fn write_or_leave(out: &mut impl Write, text: &str) {
         // It says nothing about the answer, whose exit code is still to come.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
         Err(e) => {
-            talk(&format!("error: cannot write to standard output: {e}"));
-            std::process::exit(Exit::Machine as i32);
+            let failure = cannot_write(&e);
+            talk(&failure.to_string());
+            std::process::exit(failure.exit as i32);
         }
     }
 }

@@ -127,7 +127,7 @@ fn unpack_default() -> Result<PathBuf, Failure> {
             continue;
         }
         fs::write(&path, text)
-            .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))?;
+            .map_err(|e| Failure::io(format!("cannot write `{}`", path.display()), &e))?;
     }
     Ok(dir.join(MANIFEST_NAME))
 }

@@ -203,6 +203,23 @@ fn a_python_that_cannot_serve_is_the_machines_fault() {
     }
 }
 
+/// As pyenv and others do it: `python3` is a script whose child is the real one.
+#[test]
+fn a_python_behind_a_script_may_be_killed() {
+    if !has_numpy() {
+        return;
+    }
+    let project = project("import numpy\ndef double(x):\n    return 2 * x\n");
+    let real = std::env::var("KILN_PYTHON").unwrap_or_else(|_| "python3".into());
+    let body = format!(
+        "if [ ! -e killed ]; then touch killed; sh -c 'kill -9 $$'; exit $?; fi\nexec {real} \"$@\""
+    );
+    let output = tune(&project, Some(&script(&project, &body)));
+    let said = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{said}");
+    assert!(project.root.join("killed").exists());
+}
+
 /// Modules that hide those of the interpreter.
 #[test]
 fn a_python_without_arrays_is_the_machines_fault() {

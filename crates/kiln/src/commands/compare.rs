@@ -112,5 +112,5 @@ pub fn tell(
 fn append(path: &Path, text: &str) -> Result<(), Failure> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))
+        .map_err(|e| Failure::io(format!("cannot write `{}`", path.display()), &e))
 }

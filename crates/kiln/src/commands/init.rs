@@ -1,12 +1,12 @@
 //! `kiln init FILE`: a first manifest from a source file.
 
 use std::fs;
-use std::io::Write;
 
 use kiln_core::manifest;
 
 use crate::cli::InitArgs;
 use crate::exit::{Exit, Failure};
+use crate::packed::{self, Existing};
 use crate::printer;
 use crate::project::MANIFEST_NAME;
 
@@ -22,22 +22,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let text = manifest::first_manifest(name, &source)
         .map_err(|e| Failure::usage(format!("`{shown}`: {e}")))?;
     let path = args.source.with_file_name(MANIFEST_NAME);
-    let mut options = fs::OpenOptions::new();
-    options.write(true);
-    if args.force {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let mut file = options.open(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::usage(format!("`{}` exists already", path.display()))
-                .hint("`--force` replaces it")
-        }
-        _ => Failure::machine(format!("cannot write `{}`: {e}", path.display())),
-    })?;
-    file.write_all(text.as_bytes())
-        .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))?;
+    packed::write(text.into_bytes(), &path, Existing::from_force(args.force))?;
     printer::data(&path.display().to_string());
     printer::talk(&format!(
         "next: fill in shapes, reference and baseline, then `kiln check {}`",

@@ -220,8 +220,7 @@ pub fn wait_for_machine(device: &DeviceInfo, no_wait: bool) -> Result<File, Fail
 /// Two kilns timing on the same cores would both measure nonsense, so they take turns. The lock
 /// belongs to the open file: the system frees it however this process ends.
 fn wait_for_turn(path: &Path, no_wait: bool) -> Result<File, Failure> {
-    let cannot =
-        |e: std::io::Error| Failure::machine(format!("cannot lock `{}`: {e}", path.display()));
+    let cannot = |e: std::io::Error| Failure::io(format!("cannot lock `{}`", path.display()), &e);
     settings::refuse_link(path)?;
     let file = File::create(path).map_err(cannot)?;
     let mut said = false;

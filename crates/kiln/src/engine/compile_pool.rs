@@ -16,6 +16,7 @@ use kiln_core::trial::{CompileFailure, Crash, CrashCause, Outcome, Phase};
 use super::jail;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd, WorkerKind};
 use crate::cache::{Artifact, Cache, Recipe};
+use crate::durable;
 use crate::exit::Failure;
 use crate::task::{ENTRY_SYMBOL, Program, Source};
 
@@ -60,7 +61,7 @@ impl Built {
 }
 
 /// `Ok(Err(outcome))` is a candidate that does not compile; `Err` means kiln cannot go on.
-pub type BuildResult = Result<Result<Built, Outcome>, String>;
+pub type BuildResult = Result<Result<Built, Outcome>, Failure>;
 
 pub struct CompilePool {
     jobs: Option<Sender<(u64, Build)>>,
@@ -114,7 +115,7 @@ impl CompilePool {
         loop {
             let arrived = self.arrived.borrow_mut().remove(&number);
             if let Some(result) = arrived {
-                return result.map_err(Failure::machine);
+                return result;
             }
             self.receive();
         }
@@ -261,7 +262,11 @@ fn compile_staged(
     let mut alive = match worker.take(&kind) {
         Ok(alive) => alive,
         Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
-        Err(end) => return Err(format!("cannot start a compile worker: {end}")),
+        Err(end) => {
+            return Err(Failure::machine(format!(
+                "cannot start a compile worker: {end}"
+            )));
+        }
     };
     match alive.request(&Request::Compile(job), build.deadline) {
         Ok((Response::Compiled(compiled), _)) => {
@@ -272,25 +277,46 @@ fn compile_staged(
                     artifact,
                     cached: false,
                 })),
-                Err(e) => Err(format!("cannot store a compiled image in the cache: {e}")),
+                Err(e) => {
+                    let place = cache.staging_folder();
+                    let what = format!("cannot put an image into the cache `{}`", place.display());
+                    Err(Failure::io(what, &e))
+                }
             }
         }
         Ok((Response::NotCompiled(failure), _)) => {
             worker.give_back(kind, alive);
-            if failure.log.contains("No space left on device") {
-                return Err("the compiler ran out of disk space".into());
+            // The disk says nothing about the candidate.
+            match ran_out_of_space(&failure, &cache.staging_folder()) {
+                true => Err(no_space(&cache.staging_folder())),
+                false => Ok(Err(Outcome::NotCompiled(failure))),
             }
-            Ok(Err(Outcome::NotCompiled(failure)))
         }
-        Ok((other, _)) => Err(WorkerEnd::misplaced(&other, "to compile").to_string()),
+        Ok((other, _)) => Err(Failure::machine(
+            WorkerEnd::misplaced(&other, "to compile").to_string(),
+        )),
         Err(WorkerEnd::TimedOut(after)) => Ok(Err(Outcome::TimedOut {
             phase: Phase::Compile,
             after_ms: after.as_millis() as u64,
         })),
         Err(WorkerEnd::Signal(signal)) => Ok(Err(died(signal, alive.output_tail()))),
         Err(WorkerEnd::Interrupted) => Ok(Err(not_reached())),
-        Err(end) => Err(format!("a compile worker failed: {end}")),
+        Err(end) => Err(Failure::machine(format!("a compile worker failed: {end}"))),
     }
+}
+
+/// A linker that maps its output dies of a signal instead of saying so, hence the look at the disk.
+fn ran_out_of_space(failure: &CompileFailure, staging: &Path) -> bool {
+    let said = [&failure.first_error, &failure.log];
+    said.iter().any(|text| durable::says_full(text)) || durable::is_almost_full(staging)
+}
+
+fn no_space(staging: &Path) -> Failure {
+    Failure::machine(format!(
+        "the compiler ran out of disk space in `{}`",
+        staging.display()
+    ))
+    .hint("free some space there, or set KILN_HOME to a folder on another disk; then run again")
 }
 
 fn died(signal: i32, output: String) -> Outcome {

@@ -114,7 +114,7 @@ pub fn create(
     let id = store.create(&event)?;
     let study = Study::from_events(id, [(0, event.clone())])
         .map_err(|e| Failure::new(Exit::Bug, e.to_string()))?;
-    observer.event(&study, &event);
+    observer.event(&study, &event)?;
     Ok(study)
 }
 

@@ -60,7 +60,8 @@ impl Options {
 
 /// Watches a study happen. All methods are called on the deciding thread.
 pub trait Observer {
-    fn event(&mut self, study: &Study, event: &Event);
+    /// Called when the event is stored. An error ends the run and takes nothing back.
+    fn event(&mut self, study: &Study, event: &Event) -> Result<(), Failure>;
     /// What is being done right now, for a status line.
     fn status(&mut self, study: &Study, text: &str);
     fn note(&mut self, text: &str);
@@ -187,8 +188,7 @@ impl Tuner<'_> {
         let wall_ms = self.wall_ms();
         self.store.append(self.study.id, wall_ms, &event)?;
         self.study.apply(wall_ms, event.clone());
-        self.observer.event(&self.study, &event);
-        Ok(())
+        self.observer.event(&self.study, &event)
     }
 
     fn status(&mut self, text: &str) {

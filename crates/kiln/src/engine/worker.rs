@@ -39,6 +39,8 @@ const TICK: Duration = Duration::from_millis(20);
 /// a row, it is the candidate after all (memory, most likely).
 pub const OUTSIDE_KILLS_FORGIVEN: usize = 3;
 
+const KILLED_SAYS_A_SHELL: i32 = 128 + 9;
+
 /// Why a request was not answered with a plain response.
 #[derive(Debug)]
 pub enum WorkerEnd {
@@ -465,6 +467,10 @@ impl Worker {
             .map_or_else(|| WorkerEnd::Garbled("it vanished".into()), describe);
         match (was_interrupted(&end), &end) {
             (true, _) => WorkerEnd::Interrupted,
+            // `python3` may be a script that starts the real one, and a shell reports a death so.
+            (false, WorkerEnd::Exited(KILLED_SAYS_A_SHELL)) if self.foreign_program.is_some() => {
+                WorkerEnd::Signal(9)
+            }
             // With signals blocked, as `posix_spawn` does, a refused call ends the process unheard.
             (false, WorkerEnd::Signal(SIGSYS)) if self.jail.is_some() => {
                 WorkerEnd::Forbidden(String::new())

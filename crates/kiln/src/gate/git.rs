@@ -101,8 +101,8 @@ pub fn checkout(file: &ManifestFile, revision: &str, path: Option<&str>) -> Resu
         false => manifest.join(MANIFEST_NAME),
     };
     let tree = Tree::new(&manifest)?;
-    let scratch = tempfile::tempdir()
-        .map_err(|e| Failure::machine(format!("cannot make a temporary folder: {e}")))?;
+    let scratch =
+        tempfile::tempdir().map_err(|e| Failure::io("cannot make a temporary folder", &e))?;
     let index = scratch.path().join("index");
     let prefix = format!("--prefix={}/", tree.root().display());
     git(&top, Some(&index), &["read-tree", &commit])?;

@@ -17,8 +17,7 @@ impl Tree {
     /// An empty one; kiln takes its folder for a project, whatever lies above it.
     pub fn new(manifest: &Path) -> Result<Tree, Failure> {
         let folder = tempfile::Builder::new().prefix("kiln-tree-").tempdir();
-        let folder =
-            folder.map_err(|e| Failure::machine(format!("cannot make a temporary folder: {e}")))?;
+        let folder = folder.map_err(|e| Failure::io("cannot make a temporary folder", &e))?;
         let tree = Tree {
             folder,
             manifest: manifest.to_path_buf(),
@@ -38,7 +37,7 @@ impl Tree {
     pub fn make_folder(&self, relative: &Path) -> Result<(), Failure> {
         let path = self.inside(relative)?;
         fs::create_dir_all(&path)
-            .map_err(|e| Failure::machine(format!("cannot make `{}`: {e}", path.display())))
+            .map_err(|e| Failure::io(format!("cannot make `{}`", path.display()), &e))
     }
 
     pub fn write(&self, relative: &Path, contents: &[u8]) -> Result<(), Failure> {
@@ -47,7 +46,7 @@ impl Tree {
             self.make_folder(parent)?;
         }
         fs::write(&path, contents)
-            .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))
+            .map_err(|e| Failure::io(format!("cannot write `{}`", path.display()), &e))
     }
 
     /// Names come from files that anybody may have edited: none leads out of the folder.

@@ -11,6 +11,7 @@ use kiln_core::units::human_ns;
 use super::cost;
 use super::terminal::{config_text, group_digits};
 use crate::engine::tune::{Observer, Options};
+use crate::exit::Failure;
 use crate::printer;
 use crate::task::Task;
 
@@ -150,10 +151,13 @@ fn human_seconds(seconds: f64) -> String {
 }
 
 impl Observer for Progress {
-    fn event(&mut self, study: &Study, event: &Event) {
+    fn event(&mut self, study: &Study, event: &Event) -> Result<(), Failure> {
         if self.events {
             match serde_json::to_string(event) {
-                Ok(line) => self.events = printer::stream(&line),
+                Ok(line) => {
+                    let kept = "every finished trial is kept; `kiln tune` continues";
+                    self.events = printer::stream(&line).map_err(|e| e.hint(kept))?;
+                }
                 Err(e) => printer::talk(&format!("warning: an event could not be shown: {e}")),
             }
         }
@@ -200,6 +204,7 @@ impl Observer for Progress {
             | Event::Confirmed(_)
             | Event::StudyFinished => {}
         }
+        Ok(())
     }
 
     fn status(&mut self, study: &Study, text: &str) {

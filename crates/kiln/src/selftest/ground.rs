@@ -78,7 +78,7 @@ impl Ground {
         let folder = tempfile::Builder::new()
             .prefix("kiln-selftest-")
             .tempdir()
-            .map_err(|e| Failure::machine(format!("cannot make a temporary folder: {e}")))?;
+            .map_err(|e| Failure::io("cannot make a temporary folder", &e))?;
         let jobs = settings::compile_jobs();
         Ok(Ground {
             backend,
@@ -176,7 +176,7 @@ fn unpack<'s>(
     let files = files.map(|(name, text)| (folder.join(name), text));
     for (path, text) in files.chain([(manifest.clone(), manifest_text)]) {
         fs::write(&path, text)
-            .map_err(|e| Failure::machine(format!("cannot write `{}`: {e}", path.display())))?;
+            .map_err(|e| Failure::io(format!("cannot write `{}`", path.display()), &e))?;
     }
     Ok(manifest)
 }

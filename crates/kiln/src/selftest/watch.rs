@@ -31,7 +31,7 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn event(&mut self, _: &Study, event: &Event) {
+    fn event(&mut self, _: &Study, event: &Event) -> Result<(), Failure> {
         match event {
             Event::BaselineMeasured { .. } => {
                 self.search_began = Some(Instant::now());
@@ -44,6 +44,7 @@ impl Observer for Watch {
             Event::StudyFinished => self.note("done"),
             _ => {}
         }
+        Ok(())
     }
 
     fn status(&mut self, _: &Study, text: &str) {

@@ -8,6 +8,7 @@ use kiln_core::study::Study;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{Store, StudySummary};
+use crate::durable;
 use crate::exit::{Exit, Failure};
 
 /// Raised with every change of the tables; older files are migrated, newer ones refused.
@@ -53,6 +54,15 @@ impl SqliteStore {
         for file in ["kiln.db", "kiln.db-wal", "kiln.db-shm"] {
             crate::settings::refuse_link(&dir.join(file))?;
         }
+        // SQLite syncs the names in its own folder, but not the name of that folder. Every time, for
+        // whoever made the folder may have been killed before this line.
+        durable::sync_folder(root).map_err(|e| {
+            let failure = Failure::io(format!("cannot sync the folder `{}`", root.display()), &e);
+            match durable::is_full(&e) {
+                true => failure,
+                false => failure.hint(SEE_DISK),
+            }
+        })?;
         SqliteStore::open_file(&dir.join("kiln.db"))
     }
 
@@ -155,17 +165,26 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
+const FULL: &str = "the disk is full; finished trials are kept: free space and run again";
+const SEE_DISK: &str =
+    "finished trials are kept: see that the disk works and has space, and run again";
+
 fn cannot(verb: &str, path: &Path, error: &rusqlite::Error) -> Failure {
     let failure = Failure::machine(format!(
         "cannot {verb} the store `{}`: {error}",
         path.display()
     ));
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => {
-            failure.hint("the disk is full; finished trials are kept: free space and run again")
-        }
+        Some(rusqlite::ErrorCode::DiskFull) => failure.hint(FULL),
         Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
             failure.hint("move the file away to start a new one; nothing else refers to it")
+        }
+        // A full disk shows in many ways: the file cannot be made, mapped, grown or synced.
+        Some(rusqlite::ErrorCode::SystemIoFailure | rusqlite::ErrorCode::CannotOpen) => {
+            match durable::is_almost_full(durable::folder_of(path)) {
+                true => failure.hint(FULL),
+                false => failure.hint(SEE_DISK),
+            }
         }
         Some(rusqlite::ErrorCode::ReadOnly) => failure.hint("make the folder writable"),
         Some(rusqlite::ErrorCode::DatabaseBusy) => {

@@ -1,6 +1,11 @@
 //! A project in a temporary folder, and kiln run inside it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod disk;
+pub mod family;
+pub mod history;
+pub mod power;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
