@@ -123,3 +123,86 @@ impl Acceptance {
         notes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(fresh_ns: f64, repeated_ns: f64) -> FreshInputs {
+        FreshInputs {
+            fresh_ns,
+            repeated_ns,
+        }
+    }
+
+    #[test]
+    fn slower_on_new_inputs_by_half_is_noteworthy_from_five_microseconds_on() {
+        for (fresh, known, noteworthy) in [
+            (16e3, 10e3, true),
+            (15e3, 10e3, false),
+            (14e3, 10e3, false),
+            (9e3, 10e3, false),
+            (5e3, 1e3, false),
+            (4e3, 1e3, false),
+            (5.1e3, 1e3, true),
+        ] {
+            assert_eq!(met(fresh, known).is_noteworthy(), noteworthy, "{fresh}");
+        }
+    }
+
+    fn tool(result: &str, findings: &[&str]) -> SanitizerTool {
+        SanitizerTool {
+            tool: "memcheck".into(),
+            result: result.into(),
+            findings: findings.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn a_tool_that_came_to_no_end_is_incomplete() {
+        assert!(tool(SanitizerTool::CLEAN, &[]).is_complete());
+        assert!(tool(SanitizerTool::WARNINGS, &["a race"]).is_complete());
+        assert!(!tool("wrote no summary", &[]).is_complete());
+    }
+
+    #[test]
+    fn notes_say_what_was_not_seen_and_what_was_odd() {
+        let repeats = |differing| Repeats {
+            launches: 100,
+            differing,
+            error_ratio: 0.1,
+        };
+        let sound = Acceptance {
+            repeats: Some(repeats(0)),
+            fresh_inputs: Some(met(10e3, 10e3)),
+            sanitizer: Some(SanitizerRun::Ran {
+                tools: vec![tool(SanitizerTool::CLEAN, &[])],
+            }),
+            ..Acceptance::default()
+        };
+        assert_eq!(sound.notes(), [""; 0]);
+        let odd = Acceptance {
+            no_unseen: Some("one shape".into()),
+            repeats: Some(repeats(3)),
+            fresh_inputs: Some(met(40e3, 10e3)),
+            sanitizer: Some(SanitizerRun::Ran {
+                tools: vec![
+                    tool(SanitizerTool::CLEAN, &[]),
+                    tool(SanitizerTool::WARNINGS, &["a race", "another"]),
+                ],
+            }),
+            ..Acceptance::default()
+        };
+        let notes = odd.notes();
+        let words = ["one shape", "3 of 100 launches", "40", "the first: a race"];
+        assert_eq!(notes.len(), words.len());
+        for (note, word) in notes.iter().zip(words) {
+            assert!(note.contains(word), "{note}");
+        }
+        let without = Acceptance {
+            sanitizer: Some(SanitizerRun::NotAvailable { why: "none".into() }),
+            ..Acceptance::default()
+        };
+        assert_eq!(without.notes(), ["sanitizer: not available (none)"]);
+    }
+}

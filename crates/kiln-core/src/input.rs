@@ -173,6 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn normal_is_the_mean_and_so_many_deviations() {
+        let fill = Fill::Normal {
+            mean: 2.0,
+            std: 3.0,
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(mix(&[7, 0]));
+        let drawn: f64 = StandardNormal.sample(&mut rng);
+        let bytes = draw(&fill, DType::F64, 1, 7);
+        assert_eq!(DType::F64.read_f64(&bytes), 2.0 + 3.0 * drawn);
+    }
+
+    #[test]
     fn same_seed_same_bytes_other_seed_other_bytes() {
         let fill = Fill::Uniform {
             low: -1.0,
@@ -226,5 +238,69 @@ mod tests {
     fn mixed_seeds_differ_by_every_part() {
         assert_ne!(mix(&[1, 2]), mix(&[2, 1]));
         assert_ne!(mix(&[1]), mix(&[1, 0]));
+    }
+
+    /// A GPU has to make the very same bytes, and the published generator says which.
+    #[test]
+    fn poison_is_splitmix64() {
+        let words = |seed: u64| -> Vec<u64> {
+            let bytes = poison(seed, 24);
+            let words = bytes.chunks_exact(8);
+            words
+                .map(|w| u64::from_le_bytes(w.try_into().unwrap()))
+                .collect()
+        };
+        assert_eq!(
+            words(1_234_567),
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
+        assert_eq!(words(0)[0], 0xE220_A839_7B1D_CDAF);
+    }
+
+    #[test]
+    fn uniform_covers_its_range_and_no_more() {
+        let fill = Fill::Uniform {
+            low: 2.0,
+            high: 5.0,
+        };
+        let values = floats(&draw(&fill, DType::F32, 10_000, 7));
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(0.0, f64::max);
+        assert!((2.0..2.05).contains(&least), "{least}");
+        assert!((4.95..=5.0).contains(&most), "{most}");
+        let mut rng = ChaCha8Rng::seed_from_u64(3);
+        let drawn = rng.clone().next_u64() >> 11;
+        // In the middle of its interval, so that neither end is met.
+        assert_eq!(unit(&mut rng), (2 * drawn + 1) as f64 / 2f64.powi(54));
+    }
+
+    #[test]
+    fn pieces_drawn_by_many_threads_are_in_their_places() {
+        let elements = 9 * CHUNK + 3;
+        let drawn = draw(&Fill::Iota, DType::U32, elements, 1);
+        let words = drawn.chunks_exact(4);
+        let in_order = words
+            .enumerate()
+            .all(|(i, word)| *word == (i as u32).to_le_bytes());
+        assert!(in_order && drawn.len() == 4 * elements);
+        let constant = draw(&Fill::Constant { value: 2.5 }, DType::F32, 3, 1);
+        assert_eq!(floats(&constant), [2.5; 3]);
+        assert_eq!(draw(&Fill::Iota, DType::F32, 0, 1), [0; 0]);
+    }
+
+    #[test]
+    fn wide_integers_are_exact() {
+        let fill = Fill::Integers {
+            low: (1 << 60) + 1,
+            high: (1 << 60) + 1,
+        };
+        for dtype in [DType::I64, DType::U64] {
+            let bytes = draw(&fill, dtype, 1, 3);
+            assert_eq!(dtype.read_i128(&bytes), Some((1 << 60) + 1));
+        }
     }
 }

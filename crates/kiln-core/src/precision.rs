@@ -117,7 +117,29 @@ mod tests {
     #[test]
     fn only_formats_with_fewer_bits_are_coarser() {
         assert_eq!(Coarser::than(DType::F16), [Coarser::Bf16, Coarser::F8]);
-        assert_eq!(Coarser::than(DType::F32)[0], Coarser::Tf32);
+        assert_eq!(Coarser::than(DType::F64), Coarser::ALL);
+        assert_eq!(Coarser::than(DType::F32), &Coarser::ALL[1..]);
+        assert_eq!(Coarser::than(DType::Bf16), [Coarser::F8]);
         assert!(Coarser::than(DType::I64).is_empty());
+    }
+
+    #[test]
+    fn the_size_of_a_value_does_not_matter() {
+        for power in [-300, -200, 0, 200, 300] {
+            let scale = 10f64.powi(power);
+            for value in [1.1, 1.7, 3.3, 9.9] {
+                let rounded = Coarser::Bf16.round(value * scale);
+                let off = (rounded - value * scale).abs();
+                assert!(off > 0.0 && off <= value * scale / 256.0, "{value}e{power}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_format_is_called_by_its_name() {
+        for (format, name) in Coarser::ALL.into_iter().zip(["f32", "tf32", "bf16", "f8"]) {
+            assert_eq!(format.name(), name);
+            assert!(format.to_string().starts_with(name));
+        }
     }
 }

@@ -118,3 +118,6 @@ fn widen(bytes: Vec<u8>, from: DType, to: DType) -> Vec<u8> {
     });
     pieces.concat()
 }
+
+#[cfg(test)]
+mod tests;

@@ -515,3 +515,6 @@ fn make_storage(problem: &Problem, index: usize, spec: &ArgumentSpec) -> Result<
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ mod measure;
 mod memory;
 mod plain;
 mod support;
+mod zones;
 
 use arguments::{Prepared, refusal};
 use clocks::Clocks;

@@ -121,4 +121,65 @@ mod tests {
         std::fs::write(&path, b"junk").unwrap();
         assert!(read(&shown, DType::F32, 2).unwrap_err().contains(".npy"));
     }
+
+    /// A file with a header of our own, in version 1 or 2 of the format.
+    fn file(
+        version: u8,
+        fortran: &str,
+        shape: &str,
+        descr: &str,
+        data: &[u8],
+    ) -> tempfile::TempPath {
+        let header = format!(
+            "{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}{:300}\n",
+            ""
+        );
+        let mut bytes = b"\x93NUMPY".to_vec();
+        bytes.extend([version, 0]);
+        match version {
+            1 => bytes.extend((header.len() as u16).to_le_bytes()),
+            _ => bytes.extend((header.len() as u32).to_le_bytes()),
+        }
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn elements_are_taken_as_they_lie_in_the_file() {
+        for dtype in DType::ALL {
+            let mut data = Vec::new();
+            for value in [1.0, 2.0, 3.0] {
+                dtype.push_f64(value, &mut data);
+            }
+            // What follows the last element is none of them.
+            let longer = [&data[..], &[7; 5]].concat();
+            for version in [1, 2] {
+                let path = file(version, "False", "(3,)", descriptor(dtype), &longer);
+                let path = path.display().to_string();
+                assert_eq!(read(&path, dtype, 3).unwrap(), data, "{dtype}");
+                let expected = read_expected(&path, dtype, 3);
+                match dtype.is_float() {
+                    true => assert_eq!(DType::F64.read_f64(&expected.unwrap()[16..]), 3.0),
+                    false => assert_eq!(expected.unwrap(), data),
+                }
+            }
+            let short = file(1, "False", "(3,)", descriptor(dtype), &data[1..]);
+            let why = read(&short.display().to_string(), dtype, 3).unwrap_err();
+            assert!(why.contains("shorter"), "{why}");
+        }
+    }
+
+    #[test]
+    fn columns_first_is_refused_where_it_matters() {
+        let data = [0; 48];
+        let read = |fortran, shape| {
+            let path = file(1, fortran, shape, "<f8", &data);
+            read(&path.display().to_string(), DType::F64, 6)
+        };
+        assert!(read("True", "(2, 3)").unwrap_err().contains("Fortran"));
+        assert!(read("True", "(6,)").is_ok() && read("False", "(2, 3)").is_ok());
+    }
 }

@@ -23,6 +23,8 @@ const OF_THE_RUNTIME: [&str; 6] = [
 ];
 /// What those take of `.bss` and `.data`, where symbols were stripped.
 const RUNTIME_BYTES: u64 = 16;
+/// What an aligned variable may leave unused in front of it.
+const MOST_PADDING: u64 = 127;
 
 /// The variables, largest first; `None` where the image cannot be read as ELF.
 pub(crate) fn writable(image: &str) -> Option<Vec<WritableGlobal>> {
@@ -41,36 +43,61 @@ fn in_image(bytes: &[u8]) -> Option<Vec<WritableGlobal>> {
         })
         .collect();
     let mut found: Vec<WritableGlobal> = Vec::new();
-    let mut named = false;
+    let mut covered: Vec<Vec<(u64, u64)>> = vec![Vec::new(); sections.len()];
     for symbol in file.symbols() {
         let place = symbol.section_index();
-        if !sections.iter().any(|(index, _, _)| Some(*index) == place) {
+        let at = sections
+            .iter()
+            .position(|(index, _, _)| Some(*index) == place);
+        let (Some(at), Ok(name)) = (at, symbol.name()) else {
+            continue;
+        };
+        if !is_variable(name, symbol.kind()) || symbol.size() == 0 {
             continue;
         }
-        let Ok(name) = symbol.name() else { continue };
-        if name.is_empty() || symbol.kind() == SymbolKind::Section {
-            continue;
-        }
-        named = true;
+        covered[at].push((symbol.address(), symbol.size()));
         // The compiler's own: text of `printf` and `assert`.
         let is_ours = OF_THE_RUNTIME.contains(&name) || name.starts_with('$');
-        if !is_ours && symbol.size() > 0 {
+        if !is_ours {
             found.push(WritableGlobal {
                 name: name.chars().take(LONGEST_NAME).collect(),
                 bytes: symbol.size(),
             });
         }
     }
-    if !named {
-        let stripped = sections
-            .into_iter()
-            .filter(|(_, _, size)| *size > RUNTIME_BYTES);
-        found.extend(stripped.map(|(_, name, bytes)| WritableGlobal { name, bytes }));
+    // What has no name or no size: all of it where symbols were stripped.
+    for ((_, name, size), named) in sections.into_iter().zip(covered) {
+        let symbols = named.len() as u64;
+        let bytes = size.saturating_sub(union(named));
+        if is_more_than_padding(bytes, symbols) {
+            found.push(WritableGlobal { name, bytes });
+        }
     }
     found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.name.cmp(&b.name)));
     found.dedup();
     found.truncate(MOST_LISTED);
     Some(found)
+}
+
+fn is_variable(name: &str, kind: SymbolKind) -> bool {
+    !name.is_empty() && kind != SymbolKind::Section
+}
+
+/// Bytes that at least one symbol names, given the address and size of each.
+fn union(mut symbols: Vec<(u64, u64)>) -> u64 {
+    symbols.sort_unstable();
+    let (mut bytes, mut end) = (0, 0);
+    for (start, size) in symbols {
+        let last = start.saturating_add(size);
+        bytes += last.saturating_sub(start.max(end));
+        end = last.max(end);
+    }
+    bytes
+}
+
+/// Variables are aligned, and the start-up files have a few of their own.
+fn is_more_than_padding(bytes: u64, symbols: u64) -> bool {
+    bytes > RUNTIME_BYTES + MOST_PADDING * symbols
 }
 
 fn is_writable(flags: SectionFlags) -> bool {
@@ -128,6 +155,47 @@ mod tests {
         assert_eq!(names, [("kept", 4000), ("calls", 4), ("seen", 4)]);
         let stripped = kept_by(source, &["-s"]);
         assert_eq!(stripped[0].name, ".bss");
+    }
+
+    #[test]
+    fn variables_without_a_size_or_a_name_are_found_by_their_section() {
+        for label in ["kept", ".Lkept"] {
+            let source = format!(
+                "__asm__(\".data\\n{label}: .zero 4096\\n.text\");\n\
+                 int calls = 7; void k(int *y) {{ y[0] = calls++; }}\n"
+            );
+            let found = kept_by(&source, &[]);
+            assert_eq!((found[0].name.as_str(), found.len()), (".data", 2));
+            assert!((4096..4200).contains(&found[0].bytes), "{found:?}");
+            assert_eq!(found[1].name, "calls");
+        }
+    }
+
+    #[test]
+    fn what_is_not_named_is_counted_once() {
+        assert_eq!(union(vec![]), 0);
+        assert_eq!(
+            union(vec![(100, 10), (0, 10), (5, 10), (5, 10), (102, 2)]),
+            25
+        );
+        assert_eq!(union(vec![(0, 10), (10, 5)]), 15);
+        assert!(!is_more_than_padding(16, 0) && is_more_than_padding(17, 0));
+        assert!(!is_more_than_padding(270, 2) && is_more_than_padding(271, 2));
+    }
+
+    #[test]
+    fn sections_are_no_variables_and_only_writable_ones_hold_any() {
+        assert!(is_variable("kept", SymbolKind::Data));
+        assert!(!is_variable(".data", SymbolKind::Section));
+        assert!(!is_variable("", SymbolKind::Data));
+        let flags = |sh_flags| SectionFlags::Elf {
+            sh_type: elf::SHT_PROGBITS,
+            sh_flags,
+        };
+        assert!(is_writable(flags(elf::SHF_WRITE | elf::SHF_ALLOC)));
+        assert!(!is_writable(flags(elf::SHF_ALLOC)));
+        assert!(!is_writable(flags(elf::SHF_WRITE)));
+        assert!(!is_writable(SectionFlags::None));
     }
 
     #[test]

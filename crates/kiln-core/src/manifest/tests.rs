@@ -6,6 +6,7 @@ use super::*;
 mod docs;
 mod fuzz;
 mod mistakes;
+mod tolerance;
 
 const SAXPY: &str = include_str!("tests/saxpy.toml");
 const MATMUL: &str = include_str!("tests/matmul.toml");

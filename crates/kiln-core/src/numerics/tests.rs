@@ -1,3 +1,6 @@
+mod limits;
+mod pieces;
+
 use super::*;
 
 fn expected(values: &[f64]) -> Expected {

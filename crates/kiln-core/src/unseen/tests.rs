@@ -1,3 +1,5 @@
+mod parts;
+
 use super::*;
 
 fn manifest(shapes: &str, confirm: &str) -> Manifest {
@@ -102,9 +104,12 @@ fn computed_dimensions_follow() {
                 [shapes.small]\nH = 2\nKV = \"H\"\nS = 7\nD = \"2 * S\"\nMODE = 1\n";
     let manifest = manifest(text, "");
     for seed in 0..50 {
-        for shape in drawn(&manifest, 3, seed) {
+        let shapes = drawn(&manifest, 3, seed);
+        assert_eq!(shapes.len(), 3, "seed {seed}");
+        for shape in shapes {
             assert_eq!(value(&shape, "D"), 2 * value(&shape, "S"));
             assert_eq!(value(&shape, "KV"), value(&shape, "H"));
+            assert!((7..=100).contains(&value(&shape, "S")), "{}", shape.name);
         }
     }
 }

@@ -3,9 +3,11 @@
 //! The handler runs in a process that is already broken, so it only reads a fixed table and
 //! writes one prepared frame; it allocates nothing and takes no lock.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use super::guarded::GuardedBuffer;
+use kiln_core::protocol::MemoryFault;
+
+use super::guarded::{Addresses, GuardedBuffer};
 use crate::frame::Text;
 
 const MAX_REGIONS: usize = 64;
@@ -17,49 +19,82 @@ struct Region {
     data_start: AtomicUsize,
     /// End of the data for a read-only input, start of it otherwise (nothing inside is a fault).
     read_only_end: AtomicUsize,
-    argument: AtomicI64,
+    argument: AtomicUsize,
 }
 
-static REGIONS: [Region; MAX_REGIONS] = [const {
-    Region {
-        mapping_start: AtomicUsize::new(0),
-        mapping_end: AtomicUsize::new(0),
-        data_start: AtomicUsize::new(0),
-        read_only_end: AtomicUsize::new(0),
-        argument: AtomicI64::new(0),
-    }
-}; MAX_REGIONS];
-static REGION_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Where buffers lie. Read by a signal handler, so it is made of atomics and has no lock.
+struct Regions {
+    table: [Region; MAX_REGIONS],
+    count: AtomicUsize,
+}
+
+static REGIONS: Regions = Regions::none();
 static PROTOCOL_FD: AtomicI32 = AtomicI32::new(-1);
 
 pub fn forget_regions() {
-    REGION_COUNT.store(0, Ordering::SeqCst);
+    REGIONS.count.store(0, Ordering::SeqCst);
 }
 
 /// Buffers beyond the table's size are still guarded; only the name is missing from the report.
 pub fn watch_region(argument: usize, memory: &GuardedBuffer, read_only: bool) {
-    let at = REGION_COUNT.load(Ordering::SeqCst);
-    let Some(region) = REGIONS.get(at) else {
-        return;
-    };
-    let addresses = memory.addresses();
-    let read_only_end = if read_only {
-        addresses.data_end
-    } else {
-        addresses.data_start
-    };
-    region
-        .mapping_start
-        .store(addresses.mapping_start, Ordering::SeqCst);
-    region
-        .mapping_end
-        .store(addresses.mapping_end, Ordering::SeqCst);
-    region
-        .data_start
-        .store(addresses.data_start, Ordering::SeqCst);
-    region.read_only_end.store(read_only_end, Ordering::SeqCst);
-    region.argument.store(argument as i64, Ordering::SeqCst);
-    REGION_COUNT.store(at + 1, Ordering::SeqCst);
+    REGIONS.watch(argument, memory.addresses(), read_only);
+}
+
+/// What the handler would say of an address.
+#[cfg(test)]
+pub fn told(address: usize) -> Option<MemoryFault> {
+    REGIONS.find(address)
+}
+
+impl Regions {
+    const fn none() -> Regions {
+        Regions {
+            table: [const {
+                Region {
+                    mapping_start: AtomicUsize::new(0),
+                    mapping_end: AtomicUsize::new(0),
+                    data_start: AtomicUsize::new(0),
+                    read_only_end: AtomicUsize::new(0),
+                    argument: AtomicUsize::new(0),
+                }
+            }; MAX_REGIONS],
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    fn watch(&self, argument: usize, addresses: Addresses, read_only: bool) {
+        let at = self.count.load(Ordering::SeqCst);
+        let Some(region) = self.table.get(at) else {
+            return;
+        };
+        let read_only_end = if read_only {
+            addresses.data_end
+        } else {
+            addresses.data_start
+        };
+        let set = |place: &AtomicUsize, value| place.store(value, Ordering::SeqCst);
+        set(&region.mapping_start, addresses.mapping_start);
+        set(&region.mapping_end, addresses.mapping_end);
+        set(&region.data_start, addresses.data_start);
+        set(&region.read_only_end, read_only_end);
+        set(&region.argument, argument);
+        set(&self.count, at + 1);
+    }
+
+    /// What a bad address says, where it belongs to a buffer.
+    fn find(&self, address: usize) -> Option<MemoryFault> {
+        let get = |place: &AtomicUsize| place.load(Ordering::SeqCst);
+        let count = get(&self.count).min(MAX_REGIONS);
+        let region = self.table[..count].iter().find(|region| {
+            (get(&region.mapping_start)..get(&region.mapping_end)).contains(&address)
+        })?;
+        let data_start = get(&region.data_start);
+        Some(MemoryFault {
+            argument: get(&region.argument),
+            offset: address as i64 - data_start as i64,
+            inside: (data_start..get(&region.read_only_end)).contains(&address),
+        })
+    }
 }
 
 pub fn install(protocol_fd: i32) -> std::io::Result<()> {
@@ -92,50 +127,25 @@ pub fn install(protocol_fd: i32) -> std::io::Result<()> {
 extern "C" fn handle(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo for these signals.
     let address = unsafe { (*info).si_addr() } as usize;
-    let count = REGION_COUNT.load(Ordering::SeqCst).min(MAX_REGIONS);
-    for region in &REGIONS[..count] {
-        let start = region.mapping_start.load(Ordering::SeqCst);
-        if address < start || address >= region.mapping_end.load(Ordering::SeqCst) {
-            continue;
-        }
-        let data_start = region.data_start.load(Ordering::SeqCst);
-        let inside = address >= data_start && address < region.read_only_end.load(Ordering::SeqCst);
-        let mut text = Text::new();
-        text.push(b"{\"Fault\":{\"argument\":");
-        text.push_integer(region.argument.load(Ordering::SeqCst));
-        text.push(b",\"offset\":");
-        text.push_integer(address as i64 - data_start as i64);
-        text.push(if inside {
-            b",\"inside\":true}}"
-        } else {
-            b",\"inside\":false}}"
-        });
-        text.send(PROTOCOL_FD.load(Ordering::SeqCst));
-        return;
+    if let Some(fault) = REGIONS.find(address) {
+        message(fault).send(PROTOCOL_FD.load(Ordering::SeqCst));
     }
+}
+
+/// The frame the supervisor reads.
+fn message(fault: MemoryFault) -> Text {
+    let mut text = Text::new();
+    text.push(b"{\"Fault\":{\"argument\":");
+    text.push_integer(fault.argument as i64);
+    text.push(b",\"offset\":");
+    text.push_integer(fault.offset);
+    text.push(if fault.inside {
+        b",\"inside\":true}}"
+    } else {
+        b",\"inside\":false}}"
+    });
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kiln_core::protocol::{MemoryFault, Response};
-
-    #[test]
-    fn the_handlers_frame_is_one_the_supervisor_reads() {
-        let mut text = Text::new();
-        text.push(b"{\"Fault\":{\"argument\":");
-        text.push_integer(3);
-        text.push(b",\"offset\":");
-        text.push_integer(i64::MIN);
-        text.push(b",\"inside\":false}}");
-        let (response, _) = crate::frame::read_frame::<Response>(&mut text.frame())
-            .unwrap()
-            .unwrap();
-        let fault = MemoryFault {
-            argument: 3,
-            offset: i64::MIN,
-            inside: false,
-        };
-        assert_eq!(response, Response::Fault(fault));
-    }
-}
+mod tests;

@@ -35,15 +35,11 @@ pub enum Access {
 
 impl GuardedBuffer {
     pub fn new(length: usize, seed: u64) -> nix::Result<GuardedBuffer> {
-        let page = page_bytes();
-        let padded = length
-            .checked_add(ZONE_BYTES + ALIGNMENT + page)
-            .ok_or(nix::Error::ENOMEM)?;
-        let body_bytes = padded / page * page;
-        let mapping_bytes = body_bytes
-            .checked_add(2 * FENCE_BYTES)
-            .and_then(NonZeroUsize::new)
-            .ok_or(nix::Error::ENOMEM)?;
+        let Layout {
+            body_bytes,
+            mapping_bytes,
+            front,
+        } = layout(length, page_bytes()).ok_or(nix::Error::ENOMEM)?;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice overlaps nothing.
         let mapping = unsafe {
             mmap_anonymous(
@@ -53,7 +49,6 @@ impl GuardedBuffer {
                 MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE,
             )
         }?;
-        let front = (body_bytes - length) / ALIGNMENT * ALIGNMENT;
         let mut buffer = GuardedBuffer {
             mapping,
             mapping_bytes: mapping_bytes.get(),
@@ -63,12 +58,18 @@ impl GuardedBuffer {
             pattern: input::poison(input::mix(&[seed, 0x6775_6172]), 251),
         };
         buffer.protect(Access::ReadWrite)?;
-        let pattern = buffer.pattern.clone();
-        let body = buffer.body_mut();
-        for at in (0..front).chain(front + length..body.len()) {
+        buffer.draw_pattern();
+        Ok(buffer)
+    }
+
+    fn draw_pattern(&mut self) {
+        let pattern = std::mem::take(&mut self.pattern);
+        let (front, behind) = (self.front, self.front + self.length);
+        let body = self.body_mut();
+        for at in (0..front).chain(behind..body.len()) {
             body[at] = pattern[at % pattern.len()];
         }
-        Ok(buffer)
+        self.pattern = pattern;
     }
 
     pub fn protect(&mut self, access: Access) -> nix::Result<()> {
@@ -132,6 +133,25 @@ impl GuardedBuffer {
     }
 }
 
+/// How a buffer of some length lies in its mapping.
+struct Layout {
+    body_bytes: usize,
+    mapping_bytes: NonZeroUsize,
+    front: usize,
+}
+
+/// `None` for more bytes than there are addresses.
+fn layout(length: usize, page: usize) -> Option<Layout> {
+    let padded = length.checked_add(ZONE_BYTES + ALIGNMENT + page)?;
+    let body_bytes = padded / page * page;
+    let mapping_bytes = body_bytes.checked_add(2 * FENCE_BYTES)?;
+    Some(Layout {
+        body_bytes,
+        mapping_bytes: NonZeroUsize::new(mapping_bytes)?,
+        front: (body_bytes - length) / ALIGNMENT * ALIGNMENT,
+    })
+}
+
 #[derive(Clone, Copy)]
 pub struct Addresses {
     pub mapping_start: usize,
@@ -182,6 +202,89 @@ mod tests {
     fn the_data_ends_within_a_cache_line_of_the_fence() {
         let buffer = GuardedBuffer::new(4096 * 3 + 4, 1).unwrap();
         assert!(buffer.body_bytes - (buffer.front + buffer.length) < ALIGNMENT);
+    }
+
+    /// What the system says of the page at an address: `r--p`, say.
+    fn permissions(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let of_line = |line: &str| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let from = usize::from_str_radix(from, 16).ok()?;
+            let to = usize::from_str_radix(to, 16).ok()?;
+            (from..to).contains(&address).then(|| rest[..4].to_string())
+        };
+        maps.lines().find_map(of_line).unwrap_or_default()
+    }
+
+    #[test]
+    fn nothing_beyond_the_fences_can_be_touched() {
+        for length in [4, 4096, 100_000] {
+            let mut buffer = GuardedBuffer::new(length, 1).unwrap();
+            let start = buffer.as_mut_ptr() as usize;
+            let end = start + length;
+            assert_eq!(permissions(start), "rw-p");
+            assert_eq!(permissions(end - 1), "rw-p");
+            assert_eq!(permissions(end + ALIGNMENT), "---p");
+            let body = start - buffer.front;
+            let body_end = body + buffer.body_bytes;
+            assert_eq!(permissions(body_end - 1), "rw-p");
+            assert_eq!(permissions(body_end), "---p");
+            assert_eq!(permissions(body_end + (256 << 10) - 1), "---p");
+            assert_eq!(permissions(body), "rw-p");
+            assert_eq!(permissions(body - 1), "---p");
+            assert_eq!(permissions(body - (256 << 10)), "---p");
+            buffer.protect(Access::ReadOnly).unwrap();
+            assert_eq!(permissions(start), "r--p");
+            assert_eq!(permissions(end - 1), "r--p");
+        }
+    }
+
+    #[test]
+    fn addresses_are_those_of_data_and_mapping() {
+        let mut buffer = GuardedBuffer::new(5000, 1).unwrap();
+        let start = buffer.as_mut_ptr() as usize;
+        let addresses = buffer.addresses();
+        assert_eq!(
+            (addresses.data_start, addresses.data_end),
+            (start, start + 5000)
+        );
+        let fence = 256 << 10;
+        let body = start - buffer.front;
+        assert_eq!(addresses.mapping_start, body - fence);
+        assert_eq!(addresses.mapping_end, body + buffer.body_bytes + fence);
+        assert_eq!(buffer.bytes().as_ptr() as usize, start);
+    }
+
+    #[test]
+    fn every_guarded_byte_is_watched() {
+        let mut buffer = GuardedBuffer::new(5, 1).unwrap();
+        let (front, behind) = (buffer.front as i64, buffer.body_bytes - buffer.front);
+        for offset in (-front..0).step_by(61).chain(5..behind as i64) {
+            let at = (front + offset) as usize;
+            buffer.body_mut()[at] ^= 0x10;
+            assert_eq!(buffer.first_damage(), Some(offset));
+            buffer.body_mut()[at] ^= 0x10;
+        }
+        assert_eq!(buffer.first_damage(), None);
+        // A kernel that copies a pattern it has seen elsewhere is found out.
+        let other = GuardedBuffer::new(5, 2).unwrap();
+        assert_ne!(buffer.pattern, other.pattern);
+    }
+
+    #[test]
+    fn the_zone_in_front_has_its_least_width_and_no_page_is_wasted() {
+        let page = 4096;
+        for length in 0..2 * page {
+            let layout = layout(length, page).unwrap();
+            assert!((ZONE_BYTES..=ZONE_BYTES + ALIGNMENT + page).contains(&layout.front));
+            assert!(layout.front.is_multiple_of(ALIGNMENT));
+            assert!(layout.body_bytes.is_multiple_of(page));
+            let behind = layout.body_bytes - layout.front - length;
+            assert!(behind < ALIGNMENT);
+            let fences = layout.mapping_bytes.get() - layout.body_bytes;
+            assert_eq!(fences, 512 << 10);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use kiln_core::protocol::{ArgumentSpec, DeviceError, Problem, Refusal};
 use super::driver::{Driver, check};
 use super::memory::{Buffer, HostBuffer};
 use super::support::{Check, CheckKind, Support};
+use super::zones::{self, Zone};
 use crate::contents;
 
 /// Seeds of checksums and guards; a kernel cannot know them.
@@ -71,26 +72,7 @@ impl Prepared {
     /// Whether the other problem has the same inputs and outputs; scalars, descriptors and scratch
     /// follow the config and are made anew.
     pub fn serves(&self, problem: &Problem) -> bool {
-        let lasting = |a: &ArgumentSpec| {
-            !matches!(
-                a,
-                ArgumentSpec::Scalar { .. }
-                    | ArgumentSpec::Tma { .. }
-                    | ArgumentSpec::Buffer {
-                        role: Role::Scratch | Role::Zeroed,
-                        ..
-                    }
-            )
-        };
-        let (mine, theirs) = (&self.problem.arguments, &problem.arguments);
-        self.problem.seed == problem.seed
-            && self.problem.shape == problem.shape
-            && self.problem.variation == problem.variation
-            && mine.len() == theirs.len()
-            && mine
-                .iter()
-                .zip(theirs)
-                .all(|(a, b)| lasting(a) == lasting(b) && (!lasting(a) || a == b))
+        zones::has_same_buffers(&self.problem, problem)
     }
 
     /// Takes over what depends on the config.
@@ -237,7 +219,6 @@ impl Prepared {
     pub fn verify(&self, support: &Support) -> Result<u64, Refusal> {
         let mut checks = Vec::new();
         let mut meaning: Vec<(usize, Zone)> = Vec::new();
-        let mut total = 0u64;
         for (index, storage) in self.storage.iter().enumerate() {
             let Storage::Buffer(tensor) = storage else {
                 continue;
@@ -251,38 +232,17 @@ impl Prepared {
                 });
                 meaning.push((index, Zone::Guard(offset)));
             }
-            if !matches!(tensor.role, Role::Scratch | Role::Zeroed) {
+            if let Some(zone) = zones::contents(tensor.role, tensor.sum) {
                 checks.push(sum_check(&tensor.memory, self.secret));
-                meaning.push((index, Zone::Contents));
+                meaning.push((index, zone));
             }
             if let Some(original) = &tensor.original {
                 checks.push(sum_check(original, self.secret));
-                meaning.push((index, Zone::Original));
+                meaning.push((index, Zone::Untouched(tensor.sum)));
             }
         }
         let found = support.checks(&checks).map_err(|e| refusal(e, 0))?;
-        for ((argument, zone), found) in meaning.into_iter().zip(found) {
-            let Storage::Buffer(tensor) = &self.storage[argument] else {
-                continue;
-            };
-            match zone {
-                Zone::Guard(_) if found == u64::MAX => {}
-                Zone::Guard(offset) => {
-                    return Err(Refusal::GuardZone {
-                        argument,
-                        offset: offset + found as i64,
-                    });
-                }
-                Zone::Contents if tensor.role != Role::Input => {
-                    total = input::mix(&[total, found]);
-                }
-                Zone::Contents | Zone::Original if found != tensor.sum => {
-                    return Err(Refusal::InputModified { argument });
-                }
-                Zone::Contents | Zone::Original => {}
-            }
-        }
-        Ok(total)
+        zones::conclude(&meaning, &found)
     }
 
     /// Brings all outputs and inout buffers to the host, one after another; returns their length.
@@ -359,15 +319,6 @@ impl Prepared {
         }
         Ok(())
     }
-}
-
-/// What one check looked at.
-#[derive(Clone, Copy)]
-enum Zone {
-    /// From this offset on.
-    Guard(i64),
-    Contents,
-    Original,
 }
 
 fn sum_check(buffer: &Buffer, secret: u64) -> Check {

@@ -11,11 +11,7 @@ use cudarc::driver::sys;
 use kiln_core::protocol::DeviceError;
 
 use super::driver::{Driver, check};
-
-/// Watched in front of and behind a buffer at the least; in front it is all that is mapped there.
-pub const GUARD_BYTES: usize = 4096;
-/// Frameworks promise this much; kernels may rely on it.
-const ALIGNMENT: usize = 512;
+use super::zones;
 
 pub struct Buffer {
     /// First byte of the kernel's part.
@@ -50,7 +46,7 @@ impl Buffer {
             name: "CUDA_ERROR_OUT_OF_MEMORY".into(),
         };
         let mapped_bytes = bytes
-            .checked_add(2 * GUARD_BYTES + ALIGNMENT)
+            .checked_add(zones::MARGIN)
             .and_then(|n| n.checked_next_multiple_of(unit.max(1)))
             .ok_or_else(too_large)?;
         let reserved_bytes = mapped_bytes.checked_add(2 * unit).ok_or_else(too_large)?;
@@ -73,7 +69,7 @@ impl Buffer {
         };
         // From here on dropping undoes everything.
         let buffer = Buffer {
-            start: place(mapped, mapped_bytes, bytes),
+            start: zones::place(mapped, mapped_bytes, bytes),
             bytes,
             guard_seed,
             reserved,
@@ -91,13 +87,7 @@ impl Buffer {
 
     /// The watched zones, each with the offset of its first byte from the buffer's start.
     pub fn guards(&self) -> [(sys::CUdeviceptr, usize, i64); 2] {
-        let before = (self.start - self.mapped) as usize;
-        let end = self.start + self.bytes as u64;
-        let behind = (self.mapped + self.mapped_bytes as u64 - end) as usize;
-        [
-            (self.start - before as u64, before, -(before as i64)),
-            (end, behind, self.bytes as i64),
-        ]
+        zones::guards(self.start, self.bytes, self.mapped, self.mapped_bytes)
     }
 }
 
@@ -155,13 +145,6 @@ impl Drop for HostBuffer {
     }
 }
 
-/// As far back in the mapping as alignment and the guard behind allow.
-fn place(mapped: u64, mapped_bytes: usize, bytes: usize) -> u64 {
-    let end = mapped + mapped_bytes as u64;
-    let latest = end - GUARD_BYTES as u64 - bytes as u64;
-    latest / ALIGNMENT as u64 * ALIGNMENT as u64
-}
-
 impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: all three belong to this buffer alone. In a dead context the calls fail, and the
@@ -170,27 +153,6 @@ impl Drop for Buffer {
             let _ = sys::cuMemUnmap(self.mapped, self.mapped_bytes);
             let _ = sys::cuMemAddressFree(self.reserved, self.reserved_bytes);
             let _ = sys::cuMemRelease(self.handle);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffers_end_near_the_end_of_their_mapping() {
-        let unit = 2 << 20;
-        for bytes in [1, 511, 512, 4096, unit - GUARD_BYTES - 512, unit] {
-            let mapped_bytes = (bytes + 2 * GUARD_BYTES + ALIGNMENT).next_multiple_of(unit);
-            let start = place(unit as u64, mapped_bytes, bytes);
-            let behind = unit + mapped_bytes - start as usize - bytes;
-            assert!(start as usize >= unit + GUARD_BYTES);
-            assert!(start.is_multiple_of(512));
-            assert!(
-                (GUARD_BYTES..GUARD_BYTES + ALIGNMENT).contains(&behind),
-                "{behind}"
-            );
         }
     }
 }

@@ -6,6 +6,7 @@
 mod acceptance;
 mod arena;
 mod sanitizer;
+mod suspicion;
 
 use kiln_core::acceptance::FreshInputs;
 use kiln_core::event::{Confirmation, Dropped, EnergyPair, Finalist, OtherCaches, Winner};

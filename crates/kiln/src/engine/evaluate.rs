@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kiln_core::input;
-use kiln_core::manifest::{Role, Shape};
-use kiln_core::numerics::Expected;
-use kiln_core::protocol::{Problem, Refusal, Request, Response};
-use kiln_core::stats;
-use kiln_core::trial::{
-    Assignment, Crash, CrashCause, Fault, GuardHit, Measurement, Mismatch, Outcome, Phase,
-};
+use kiln_core::manifest::Shape;
+use kiln_core::protocol::{Problem, Request, Response};
+use kiln_core::trial::{Assignment, Crash, Fault, Measurement, Mismatch, Outcome, Phase};
+
+mod judged;
+
+pub use judged::{Judged, answer_outputs, compare, inspected, judge};
 
 use super::crew::Crew;
 use super::oracle::Oracle;
@@ -19,6 +19,7 @@ use super::worker::{OUTSIDE_KILLS_FORGIVEN, Worker, WorkerEnd};
 use super::{Stream, broken, run_deadline};
 use crate::exit::Failure;
 use crate::task::{Part, Program, Task};
+use judged::faster_than;
 
 /// A sound worker forgets an image at once.
 const UNLOAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -344,107 +345,9 @@ impl Run<'_> {
 
 /// Nothing is faster than the device.
 pub fn below_floor(task: &Task, samples_ns: &[f64]) -> Option<Fault> {
-    let (floor_ns, bound) = task.floor_ns()?;
-    let measured_ns = stats::median(samples_ns);
-    (measured_ns < floor_ns).then(|| Fault::BelowFloor {
-        measured_ns,
-        floor_ns,
-        bound: bound.into(),
-    })
-}
-
-/// What the end of a worker says about the candidate in it.
-pub enum Judged {
-    Crash(CrashCause),
-    Fault(Fault),
-    TimedOut(Duration),
-    Kiln(Failure),
-}
-
-pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged {
-    match end {
-        WorkerEnd::Signal(signal) => Judged::Crash(CrashCause::Signal { signal }),
-        WorkerEnd::Exited(code) => Judged::Crash(CrashCause::Exited { code }),
-        WorkerEnd::OutputFlood(bytes) => Judged::Crash(CrashCause::OutputFlood { bytes }),
-        WorkerEnd::Fault(fault) if fault.inside => Judged::Fault(Fault::InputModified {
-            argument: argument_name(fault.argument),
-        }),
-        WorkerEnd::Fault(fault) => Judged::Fault(Fault::Canary {
-            argument: argument_name(fault.argument),
-            offset: fault.offset,
-            access: GuardHit::PageHit,
-        }),
-        WorkerEnd::Forbidden(call) => Judged::Crash(CrashCause::Forbidden { call }),
-        WorkerEnd::Garbled(message) => Judged::Crash(CrashCause::Garbled { message }),
-        WorkerEnd::TimedOut(after) => Judged::TimedOut(after),
-        WorkerEnd::Refused(refusal) => match refusal {
-            Refusal::NotLoadable { message } => Judged::Crash(CrashCause::NotLoadable { message }),
-            Refusal::OutOfMemory { bytes } => Judged::Crash(CrashCause::OutOfMemory { bytes }),
-            Refusal::LeftProcesses { count } => Judged::Crash(CrashCause::LeftProcesses { count }),
-            Refusal::GuardZone { argument, offset } => Judged::Fault(Fault::Canary {
-                argument: argument_name(argument),
-                offset,
-                access: GuardHit::ZoneOverwritten,
-            }),
-            Refusal::Device(error) => Judged::Crash(CrashCause::Device(error)),
-            Refusal::InputModified { argument } => Judged::Fault(Fault::InputModified {
-                argument: argument_name(argument),
-            }),
-            refusal @ Refusal::NoDevice { .. } => {
-                Judged::Kiln(broken(&WorkerEnd::Refused(refusal)))
-            }
-            Refusal::BadTask { message } => Judged::Kiln(Failure::usage(message)),
-        },
-        end @ (WorkerEnd::Interrupted | WorkerEnd::Broken(_)) => Judged::Kiln(broken(&end)),
-    }
+    faster_than(task.floor_ns()?, samples_ns)
 }
 
 pub fn load(worker: &mut Worker, program: &Program, deadline: Duration) -> Result<(), WorkerEnd> {
     worker.load(&program.image, &program.symbol, deadline)
-}
-
-/// All outputs, or nothing where they are those of the last time.
-pub fn inspected(answer: (Response, Vec<u8>)) -> Result<Option<Vec<u8>>, WorkerEnd> {
-    match answer {
-        (Response::Same, _) => Ok(None),
-        other => answer_outputs(other).map(Some),
-    }
-}
-
-pub fn answer_outputs(answer: (Response, Vec<u8>)) -> Result<Vec<u8>, WorkerEnd> {
-    match answer {
-        (Response::Outputs, bytes) => Ok(bytes),
-        (other, _) => Err(WorkerEnd::misplaced(&other, "for outputs")),
-    }
-}
-
-/// Compares all outputs; `Ok` is the largest error relative to what is allowed.
-pub fn compare(
-    problem: &Problem,
-    expected: &[Expected],
-    outputs: &[u8],
-    poison_seed: u64,
-) -> Result<f64, Fault> {
-    let results = problem
-        .arguments
-        .iter()
-        .enumerate()
-        .filter(|(_, a)| a.is_result());
-    let mut rest = outputs;
-    let mut worst: f64 = 0.0;
-    for ((index, argument), expected) in results.zip(expected) {
-        let length = argument.bytes().unwrap_or(0) as usize;
-        let (mine, others) = rest.split_at(length.min(rest.len()));
-        rest = others;
-        let written_fresh = matches!(
-            argument,
-            kiln_core::protocol::ArgumentSpec::Buffer {
-                role: Role::Output,
-                ..
-            }
-        );
-        let poison = written_fresh.then(|| input::mix(&[poison_seed, index as u64]));
-        worst = worst.max(expected.compare(mine, poison).map_err(Fault::Numerics)?);
-    }
-    Ok(worst)
 }

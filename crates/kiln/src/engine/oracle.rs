@@ -291,3 +291,48 @@ fn read_array(task: &Task, shape: &Shape, output: &Expected) -> Result<Vec<u8>, 
     let elements = output.extents.iter().product::<u64>() as usize;
     kiln_device::npy::read_expected(&path, output.dtype, elements).map_err(Failure::usage)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_core::dtype::DType;
+
+    fn buffer(role: Role, fill: Fill) -> ArgumentSpec {
+        ArgumentSpec::Buffer {
+            name: "b".into(),
+            dtype: DType::F32,
+            extents: vec![2, 3],
+            role,
+            fill,
+            seen_as: DType::F64,
+        }
+    }
+
+    #[test]
+    fn what_inout_buffers_hold_before_a_launch_is_known() {
+        let uniform = Fill::Uniform {
+            low: 1.0,
+            high: 2.0,
+        };
+        let file = Fill::File {
+            path: "b.npy".into(),
+        };
+        let problem = Problem {
+            shape: "test".into(),
+            seed: 5,
+            dimensions: Vec::new(),
+            arguments: vec![
+                buffer(Role::Input, uniform.clone()),
+                buffer(Role::Output, uniform.clone()),
+                buffer(Role::InOut, uniform.clone()),
+                buffer(Role::Scratch, uniform.clone()),
+                buffer(Role::InOut, file),
+            ],
+            launch: None,
+            variation: None,
+        };
+        // In the type and with the values the candidate finds there.
+        let held = input::draw(&uniform, DType::F32, 6, input::mix(&[5, 2]));
+        assert_eq!(originals(&problem), [None, Some(held), None]);
+    }
+}

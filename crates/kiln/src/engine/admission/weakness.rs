@@ -66,3 +66,67 @@ fn remedy(weak: &Weakness) -> String {
         (None, inputs) => inputs.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_core::precision::Coarser;
+
+    fn weakness(stand_in: StandIn, error_ratio: f64, remedy: Option<&str>) -> Weakness {
+        Weakness {
+            probe: Probe {
+                stand_in,
+                output: "y".into(),
+                error: String::new(),
+                error_ratio,
+            },
+            shape: "target".into(),
+            remedy: remedy.map(str::to_string),
+            honest: 0.125,
+        }
+    }
+
+    fn refused(found: Vec<Weakness>) -> (String, String) {
+        let failure = refusal(found).expect("weaknesses refuse");
+        (failure.message, failure.hints.join("; "))
+    }
+
+    #[test]
+    fn a_task_without_weaknesses_is_not_refused() {
+        assert!(refusal(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn the_weakness_that_needs_the_tightest_tolerance_comes_first() {
+        let (message, hint) = refused(vec![
+            weakness(StandIn::Zeros, 0.75, Some("f32 = 5e-3")),
+            weakness(
+                StandIn::CoarserOutput(Coarser::Bf16),
+                0.5,
+                Some("f32 = 3e-3"),
+            ),
+        ]);
+        let (first, others) = message.split_once('\n').unwrap();
+        assert!(first.contains("rounds its results to bf16"), "{first}");
+        assert!(
+            others.contains("0.50") && others.contains("0.75"),
+            "{others}"
+        );
+        assert!(others.contains("a right answer needs 0.12"), "{others}");
+        assert!(hint.starts_with("write `f32 = 3e-3`"), "{hint}");
+        assert!(hint.contains("admits = [\"bf16\", \"zeros\"]"), "{hint}");
+        // Other inputs round alike.
+        assert!(!hint.contains("draw"), "{hint}");
+    }
+
+    #[test]
+    fn each_weakness_has_its_remedy() {
+        let hint = |stand_in, remedy| refused(vec![weakness(stand_in, 0.5, remedy)]).1;
+        let coarse = StandIn::CoarserInputs(Coarser::F8);
+        assert!(hint(coarse, None).starts_with("draw inputs that need more digits"));
+        assert!(hint(StandIn::Previous, None).starts_with("the inputs are the same each time"));
+        let previous = hint(StandIn::Previous, Some("f32 = 1e-3"));
+        assert!(previous.contains("f32 = 1e-3") && previous.contains("greater difference"));
+        assert!(hint(StandIn::Zeros, None).starts_with("draw inputs that make a greater"));
+    }
+}

@@ -11,7 +11,7 @@ use kiln_core::protocol::{Caches, Problem, Request, SamplePlan};
 use kiln_core::stats;
 use kiln_core::trial::Fault;
 
-use super::Duel;
+use super::{Duel, suspicion};
 use crate::engine::evaluate::{self, Contender, Stop};
 use crate::engine::oracle::Oracle;
 use crate::engine::sampling::{self, Style};
@@ -47,36 +47,6 @@ pub(super) struct Corner<'a> {
     pub(super) found_right: Vec<u64>,
 }
 
-/// With the caches emptied, inputs a kernel has met are as far away as new ones. One that is far
-/// slower on the new ones keeps answers instead of computing them. Launches too short to be timed
-/// singly prove nothing.
-fn remembers_inputs(candidate: &Corner<'_>) -> Option<Fault> {
-    const SUSPICIOUS: f64 = 2.5;
-    // A GPU's events are finer than a host's clock.
-    let shortest_judged_ns = if candidate.contender.style.on_gpu {
-        5e3
-    } else {
-        20e3
-    };
-    // What is published must hold for inputs met for the first time, too.
-    let published_ns = match candidate.samples_ns.is_empty() {
-        true => f64::INFINITY,
-        false => stats::median(&candidate.samples_ns),
-    };
-    let pairs = [
-        (candidate.fresh_ns, candidate.known_ns),
-        (candidate.new_in_a_row_ns, published_ns),
-    ];
-    pairs.into_iter().find_map(|(fresh_ns, repeated_ns)| {
-        let measured = fresh_ns.is_finite() && repeated_ns.is_finite();
-        let suspicious = fresh_ns > SUSPICIOUS * repeated_ns && fresh_ns > shortest_judged_ns;
-        (measured && suspicious).then_some(Fault::InputsRemembered {
-            fresh_ns,
-            repeated_ns,
-        })
-    })
-}
-
 impl<'a> Corner<'a> {
     pub(super) fn new(worker: Worker, contender: &'a Contender) -> Corner<'a> {
         Corner {
@@ -92,6 +62,22 @@ impl<'a> Corner<'a> {
             energy_mj: None,
             found_right: Vec::new(),
         }
+    }
+
+    /// What it met for the first time and what it knew, as far as it was measured.
+    fn remembers_inputs(&self) -> Option<Fault> {
+        let published_ns = match self.samples_ns.is_empty() {
+            true => f64::INFINITY,
+            false => stats::median(&self.samples_ns),
+        };
+        suspicion::remembers_inputs(
+            self.contender.style.on_gpu,
+            [
+                (self.fresh_ns, self.known_ns),
+                // What is published must hold for inputs met for the first time, too.
+                (self.new_in_a_row_ns, published_ns),
+            ],
+        )
     }
 
     /// Whether its process may serve once more; only a GPU's says so.
@@ -150,7 +136,7 @@ impl Arena<'_> {
             }
         }
         let [baseline, candidate] = corners;
-        if let Some(fault) = remembers_inputs(candidate) {
+        if let Some(fault) = candidate.remembers_inputs() {
             return Err(Stop::Wrong(fault));
         }
         let clocks_mhz = [&mut *baseline, &mut *candidate].map(|corner| {
@@ -323,7 +309,7 @@ impl Arena<'_> {
         const ATTEMPTS: u64 = 2;
         for attempt in 0..ATTEMPTS {
             self.compare_fresh_inputs(corner, attempt, deadline)?;
-            if remembers_inputs(corner).is_none() {
+            if corner.remembers_inputs().is_none() {
                 break;
             }
         }
@@ -430,9 +416,6 @@ impl Arena<'_> {
     /// that makes a difference: with the caches flushed nothing else does.
     fn catch_skipping(&self, corner: &mut Corner<'_>, deadline: Duration) -> Result<(), Stop> {
         const SAMPLES: u32 = 15;
-        /// Below this a difference is noise, above it no honest kernel comes by one.
-        const SUSPICIOUS: f64 = 1.3;
-        const SUSPICIOUS_NS: f64 = 1e3;
         if self.acting == Side::Baseline {
             return Ok(());
         }
@@ -450,13 +433,10 @@ impl Arena<'_> {
             Ok::<f64, WorkerEnd>(stats::median(&samples))
         };
         let (poisoned_ns, kept_ns) = (median(false)?, median(true)?);
-        if poisoned_ns > SUSPICIOUS * kept_ns + SUSPICIOUS_NS {
-            return Err(Stop::Wrong(Fault::WorkSkipped {
-                poisoned_ns,
-                kept_ns,
-            }));
+        match suspicion::skips_work(poisoned_ns, kept_ns) {
+            Some(fault) => Err(Stop::Wrong(fault)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn check_outputs(

@@ -257,3 +257,38 @@ fn ignored(task: &Task) -> Vec<&'static str> {
     let own = SUPPORT_KERNELS.into_iter();
     own.filter(|name| !source.contains(name)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WARNING: &str = "\
+========= Warning: Race reported between Read access at tile(float *)+0x90 in k.cu:12
+=========     and Write access at tile(float *)+0xa0 in k.cu:14 [4 hazards]
+";
+    const SUMMARY: &str = "========= ERROR SUMMARY: 0 errors\n";
+
+    fn told(log: &str, ended: Result<(), WorkerEnd>) -> SanitizerTool {
+        concluded("racecheck", &Report::read(log, &[]), ended)
+    }
+
+    #[test]
+    fn a_tool_is_clean_only_when_it_came_to_its_end() {
+        let clean = told(SUMMARY, Ok(()));
+        assert_eq!(
+            (clean.tool.as_str(), clean.result.as_str()),
+            ("racecheck", "clean")
+        );
+        assert!(clean.findings.is_empty());
+        let torn = told("", Ok(()));
+        assert_eq!(torn.result, "wrote no summary");
+        let warned = told(&format!("{WARNING}{SUMMARY}"), Ok(()));
+        assert_eq!(
+            (warned.result.as_str(), warned.findings.len()),
+            ("found warnings", 1)
+        );
+        for end in [WorkerEnd::TimedOut(TOOL_BUDGET), WorkerEnd::Exited(1)] {
+            assert!(!told(SUMMARY, Err(end)).is_complete());
+        }
+    }
+}

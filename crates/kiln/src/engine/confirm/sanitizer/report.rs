@@ -192,6 +192,19 @@ mod tests {
     }
 
     #[test]
+    fn a_finding_without_its_thread_is_a_finding() {
+        for head in [
+            "Invalid __shared__ write of size 4 bytes",
+            "Uninitialized __global__ memory read of size 4 bytes",
+        ] {
+            let report = Report::read(&format!("========= {head}\n"), &OWN);
+            assert_eq!(report.of(Severity::Error), [head]);
+        }
+        let call = "========= Program hit CUDA_ERROR_INVALID_VALUE (error 1)\n";
+        assert!(Report::read(call, &OWN).findings.is_empty());
+    }
+
+    #[test]
     fn what_the_process_prints_is_no_finding() {
         let log =
             "Invalid __global__ write\nby thread (0,0,0)\n========= ERROR SUMMARY: 0 errors\n";
