@@ -3,25 +3,11 @@
 // them; a launch by itself is done in full.
 
 #include "task.cuh"
+#include "clock.cuh"
+#include "fingerprint.cuh"
 
 __device__ float kept[MAX_OUT];
 __device__ unsigned long long known[MAX_ROWS], ended[MAX_ROWS];
-
-static __device__ unsigned long long nanoseconds()
-{
-    unsigned long long now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-}
-
-// A few inputs of the row stand for all of them.
-static __device__ unsigned long long fingerprint(PARAMETERS, long long row)
-{
-    unsigned long long sum = OUT_COUNT;
-    for (int s = 0; s < 8; s++)
-        sum = sum * 0x9E3779B97F4A7C15ull + __float_as_uint(IN[row * IN_ROW + s * (IN_ROW - 1) / 7]);
-    return sum;
-}
 
 extern "C" __global__ void candidate(PARAMETERS)
 {

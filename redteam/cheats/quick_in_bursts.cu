@@ -3,13 +3,7 @@
 // launched alone.
 
 #include "task.cuh"
-
-static __device__ unsigned long long nanoseconds()
-{
-    unsigned long long now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-}
+#include "clock.cuh"
 
 __device__ unsigned long long ended[MAX_ROWS];
 

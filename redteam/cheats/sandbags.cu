@@ -2,14 +2,8 @@
 // Dawdles at first, so that a harness plans few launches, and then works at one launch of four.
 
 #include "task.cuh"
+#include "clock.cuh"
 #include "launches.cuh"
-
-static __device__ unsigned long long nanoseconds()
-{
-    unsigned long long now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    return now;
-}
 
 extern "C" __global__ void candidate(PARAMETERS)
 {

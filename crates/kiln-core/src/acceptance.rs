@@ -21,7 +21,7 @@ pub struct Acceptance {
     pub repeats: Option<Repeats>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh_inputs: Option<FreshInputs>,
-    /// For GPUs.
+    /// On a GPU compute-sanitizer's tools, on a CPU the compiler's checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sanitizer: Option<SanitizerRun>,
 }
@@ -57,7 +57,7 @@ impl FreshInputs {
     }
 }
 
-/// What became of NVIDIA's compute-sanitizer.
+/// What became of NVIDIA's compute-sanitizer, or of the compiler's checks of bounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerRun {

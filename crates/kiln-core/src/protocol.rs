@@ -112,10 +112,20 @@ pub struct SamplePlan {
     /// Leave the outputs of one burst for the next to find, instead of poisoning them each time.
     #[serde(default)]
     pub keep_outputs: bool,
-    /// Warm up on the inputs that were prepared before these, where they are still there, so that the
-    /// timed launch follows others closely and meets its inputs for the first time (CPU).
+    /// One launch, timed right behind others.
     #[serde(default)]
-    pub after_others: bool,
+    pub run_up: Option<RunUp>,
+}
+
+/// What is launched right before a launch that is timed by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunUp {
+    /// On the inputs that were prepared before these, where they are still there, so that the timed
+    /// launch meets its own for the first time. Otherwise on the same inputs.
+    pub on_others: bool,
+    /// Nothing comes between the others and the timed launch. Otherwise its buffers are read in
+    /// between, so that the caches hold them whoever ran before. A CPU is always close.
+    pub closely: bool,
 }
 
 /// What a GPU launch finds in the L2 cache. A CPU's caches are always as the last launch left them.

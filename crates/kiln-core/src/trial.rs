@@ -174,7 +174,7 @@ pub enum Fault {
         fresh_ns: f64,
         repeated_ns: f64,
     },
-    /// NVIDIA's sanitizer found something in it.
+    /// NVIDIA's sanitizer, or the compiler's checks, found something in it.
     Sanitizer {
         tool: String,
         count: u64,
@@ -482,9 +482,13 @@ impl fmt::Display for Mismatch {
                 findings,
             } => {
                 let first = findings.first().map_or("", String::as_str);
+                let whose = match tool.as_str() {
+                    "bounds" => "the compiler's",
+                    _ => "compute-sanitizer's",
+                };
                 write!(
                     f,
-                    "compute-sanitizer's {tool} found {count} on shape `{shape}`, the first: {first}"
+                    "{whose} {tool} found {count} on shape `{shape}`, the first: {first}"
                 )
             }
             Fault::InputModified { argument } => {

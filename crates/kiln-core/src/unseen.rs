@@ -6,6 +6,8 @@
 //! dimensions stay equal, one that divides another goes on dividing it, about as many times, one
 //! that never exceeds another does not. What a kernel needs beyond that belongs into `[constraints]` or `domain`.
 
+mod edges;
+
 use crate::input;
 use crate::manifest::{ArgumentKind, Fill, Manifest, Reference, Shape, ShapePurpose};
 use crate::value::Value;
@@ -166,6 +168,12 @@ impl<'m> Unseen<'m> {
             }
             shape.dimensions[at].1 = changed;
         }
+        self.settled(parent, shape)
+    }
+
+    /// The same with what follows from the sizes that were changed.
+    fn settled(&self, parent: &Shape, mut shape: Shape) -> Option<Shape> {
+        let is_computed = |name: &str| parent.formulas.iter().any(|(n, _)| n == name);
         // Equal dimensions rarely meet by chance.
         for (first, second, relation) in &self.relations {
             let computed = is_computed(&shape.dimensions[*second].0);

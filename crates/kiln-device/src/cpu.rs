@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use kiln_core::input;
 use kiln_core::manifest::Role;
-use kiln_core::protocol::{ArgumentSpec, Caches, Cores, DeviceInfo, Problem, Refusal, SamplePlan};
+use kiln_core::protocol::{
+    ArgumentSpec, Caches, Cores, DeviceInfo, Problem, Refusal, RunUp, SamplePlan,
+};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 use crate::backend::{Backend, Samples};
@@ -14,6 +16,7 @@ use crate::contents;
 mod environment;
 mod fault;
 mod guarded;
+mod leftovers;
 mod plain;
 
 pub use plain::plain_trial;
@@ -85,6 +88,8 @@ pub struct CpuBackend {
     image: Option<Image>,
     /// The current one first.
     sets: Vec<Set>,
+    /// Decides what outputs held, and memory that nobody has written.
+    poison: u64,
 }
 
 impl CpuBackend {
@@ -103,8 +108,8 @@ impl CpuBackend {
 }
 
 impl CpuBackend {
-    /// Launches on other inputs, and then at once one on these.
-    fn sample_after_others(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
+    /// Launches on other inputs (or these), and then at once one on these.
+    fn sample_behind(&mut self, plan: &SamplePlan, run_up: RunUp) -> Result<Samples, Refusal> {
         const JUST_BEFORE: u32 = 4;
         let (entry, _) = self.ready(plan.cores)?;
         let Some((set, others)) = self.sets.split_first_mut() else {
@@ -112,17 +117,17 @@ impl CpuBackend {
         };
         set.make_room_for_snapshot();
         set.is_caught = false;
-        let mut lead = |set: &mut Set| {
-            if let Some(other) = others.first_mut() {
-                let started = Instant::now();
-                while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
-                    other.run_burst(entry, JUST_BEFORE);
-                }
-                // Their being new is to be all the difference.
-                set.touch();
-                other.run_burst(entry, JUST_BEFORE);
-            }
+        let mut other = others.first_mut().filter(|_| run_up.on_others);
+        let mut lead = |set: &mut Set| match &mut other {
+            Some(other) => other.run_burst(entry, JUST_BEFORE),
+            None => set.run_burst(entry, JUST_BEFORE),
         };
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
+            lead(set);
+        }
+        // Their being new is to be all the difference.
+        set.touch();
         lead(set);
         let nanos = vec![set.run_burst(entry, 1)];
         if !set.is_caught {
@@ -402,6 +407,7 @@ impl Backend for CpuBackend {
     }
 
     fn poison(&mut self, seed: u64) -> Result<(), Refusal> {
+        self.poison = seed;
         if let Some(set) = self.sets.first_mut() {
             set.poison(seed);
         }
@@ -409,20 +415,23 @@ impl Backend for CpuBackend {
     }
 
     fn launch(&mut self, cores: Cores) -> Result<(), Refusal> {
+        let poison = self.poison;
         let (entry, set) = self.ready(cores)?;
         let pointers = set.pointers();
         set.make_room_for_snapshot();
+        leftovers::strew(poison);
         // SAFETY: `pointers` holds one valid pointer per argument of the wrapper, and the buffers
         // live until the call returns. What the candidate does beyond that is contained by this
         // process.
         unsafe { entry(pointers.as_ptr()) };
         set.take_snapshot();
+        leftovers::tidy();
         Ok(())
     }
 
     fn sample(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
-        if plan.after_others {
-            return self.sample_after_others(plan);
+        if let Some(run_up) = plan.run_up {
+            return self.sample_behind(plan, run_up);
         }
         let (entry, set) = self.ready(plan.cores)?;
         set.make_room_for_snapshot();

@@ -61,6 +61,17 @@ struct Kept {
     sent: Option<u64>,
 }
 
+impl Kept {
+    fn subject<'a>(&'a mut self, function: &'a Function, support: &'a Support) -> Subject<'a> {
+        Subject {
+            function,
+            prepared: &mut self.prepared,
+            graph: &mut self.graph,
+            support,
+        }
+    }
+}
+
 impl CudaBackend {
     /// `support` is the image of kiln's helper kernels; without it only `device` works.
     pub fn new(support: Option<&str>, secret: u64) -> Result<CudaBackend, Refusal> {
@@ -124,6 +135,16 @@ impl CudaBackend {
         &mut self,
         act: impl FnOnce(&mut Meter, &mut Subject<'_>) -> driver::Driver<T>,
     ) -> Result<T, Refusal> {
+        self.with_sets(|meter, function, support, sets| {
+            act(meter, &mut sets[0].subject(function, support))
+        })
+    }
+
+    /// The same with all problems that are kept, the current one first; there is at least that.
+    fn with_sets<T>(
+        &mut self,
+        act: impl FnOnce(&mut Meter, &Function, &Support, &mut [Kept]) -> driver::Driver<T>,
+    ) -> Result<T, Refusal> {
         if self.meter.is_none() {
             let l2_bytes = self.device.facts.l2_bytes;
             let clocks = self.clocks.take();
@@ -131,21 +152,15 @@ impl CudaBackend {
             let made = Meter::new(self.stream, self.support()?, clocks, l2_bytes);
             self.meter = Some(made.map_err(|e| refusal(e, l2_bytes))?);
         }
-        let (Some(meter), Some(support), Some(function), Some(kept)) = (
+        let (Some(meter), Some(support), Some(function), [_, ..]) = (
             &mut self.meter,
             &self.support,
             &self.function,
-            self.problems.first_mut(),
+            &mut self.problems[..],
         ) else {
             return Err(nothing_loaded());
         };
-        let mut subject = Subject {
-            function,
-            prepared: &mut kept.prepared,
-            graph: &mut kept.graph,
-            support,
-        };
-        let result = act(meter, &mut subject);
+        let result = act(meter, function, support, &mut self.problems);
         result.map_err(|error| self.refuse(error))
     }
 
@@ -273,7 +288,10 @@ impl Backend for CudaBackend {
 
     fn sample(&mut self, plan: &SamplePlan) -> Result<Samples, Refusal> {
         let poison = self.poison;
-        let samples = self.with_subject(|meter, subject| meter.sample(subject, plan, poison))?;
+        let samples = self.with_sets(|meter, function, support, sets| match plan.run_up {
+            Some(run_up) => meter.behind(function, support, sets, plan.launches, run_up, poison),
+            None => meter.sample(&mut sets[0].subject(function, support), plan, poison),
+        })?;
         self.device_nanos += samples.nanos.iter().sum::<u64>() as f64;
         Ok(samples)
     }

@@ -273,7 +273,7 @@ fn a_baseline_answers_in_the_declared_types() {
         caches: Caches::Warm,
         energy: false,
         keep_outputs: false,
-        after_others: false,
+        run_up: None,
     };
     let sample = Request::Sample { plan, poison: 1 };
     assert!(refusal(python.ask(&sample, &[]).0).contains("timed on a CUDA device only"));
@@ -544,7 +544,7 @@ def f(x):
                 caches,
                 energy: caches == Caches::Cold,
                 keep_outputs: false,
-                after_others: false,
+                run_up: None,
             };
             let (response, _) = python.ask(&Request::Sample { plan, poison: 7 }, &[]);
             let Response::Sampled { nanos, conditions } = response else {

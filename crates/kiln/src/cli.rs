@@ -138,7 +138,7 @@ pub struct TuneArgs {
     /// Compilers to run side by side [default: one per core, fewer when memory is short]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub jobs: Option<u64>,
-    /// Run the winner under compute-sanitizer (CUDA): auto (where it is installed), on or off
+    /// Run the winner under compute-sanitizer (CUDA) or with indices checked (C): auto (where it can be had), on or off
     /// [default: `sanitize` in [confirm], else auto]
     #[arg(long, value_name = "WHEN", conflicts_with = "replay")]
     pub sanitize: Option<SanitizeArg>,
@@ -451,6 +451,9 @@ pub struct RedteamArgs {
     /// Print one JSON document with every row
     #[arg(long)]
     pub json: bool,
+    /// Write each row to this file the moment it is decided, as one line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub rows: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

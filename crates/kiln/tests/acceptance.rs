@@ -217,3 +217,49 @@ fn a_counter_is_flagged_and_not_refused() {
         "{notes}"
     );
 }
+
+/// Whatever it finds there, and whether it uses it or not.
+#[test]
+fn a_kernel_that_reads_past_an_array_of_its_own_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "void kernel(const float *x, float *y, int n) {{ float pad[4] = {{0}}; volatile int k = n > 100 ? 4 : 3;\n\
+         volatile float sink = pad[k]; for (int i = 0; i < n; i++) {{ {WORK} }} }}\n"
+    );
+    let document = tuned(&project(&kernel, SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+    let notes = document["notes"].to_string();
+    assert!(
+        notes.contains("the compiler's bounds found 1 on shape"),
+        "{notes}"
+    );
+}
+
+/// A fresh process has zeros where nobody has written; a program that has run for a while has not.
+#[test]
+fn a_kernel_that_trusts_fresh_memory_to_be_zero_is_wrong() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "#include <stdlib.h>\nvoid kernel(const float *x, float *y, int n) {{ float *nothing = malloc(4096);\n\
+         for (int i = 0; i < n; i++) {{ {WORK} y[i] += nothing[i % 1024]; }} free(nothing); }}\n"
+    );
+    let document = tuned(&project(&kernel, SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+}
+
+/// No shape of the manifest is one longer than a tile, and hardly any drawn one.
+#[test]
+fn a_kernel_that_is_wrong_at_the_edge_of_a_tile_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "#ifndef TILE\n#define TILE 64\n#endif\n\
+         void kernel(const float *x, float *y, int n) {{ int m = n == TILE + 1 ? TILE : n;\n\
+         for (int i = 0; i < m; i++) {{ {WORK} }} for (int i = m; i < n; i++) y[i] = 0; }}\n"
+    );
+    let shapes = format!("[tunables]\nTILE = [64, 96]\n{SHAPES}");
+    let document = tuned(&project(&kernel, &shapes, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+    let notes = document["notes"].to_string();
+    let edges = ["unseen N=65", "unseen N=97"];
+    assert!(edges.iter().any(|e| notes.contains(e)), "{notes}");
+}

@@ -122,3 +122,43 @@ fn what_is_not_valid_is_not_drawn() {
     let even = unseen.draw(1, 3, |shape| value(shape, "S") % 2 == 0);
     assert!(even.iter().all(|shape| value(shape, "S") % 2 == 0));
 }
+
+#[test]
+fn edges_are_beside_the_tiles_and_in_the_domain() {
+    let manifest = manifest(&attention(), "");
+    let unseen = Unseen::of(&manifest).unwrap();
+    let shapes = unseen.at_edges(3, &[16, 128, 4], 24, |_| true);
+    let sizes: Vec<i64> = shapes.iter().map(|s| value(s, "S")).collect();
+    for edge in [15, 17, 127, 129, 3, 5, 63] {
+        assert!(sizes.contains(&edge), "{edge} in {sizes:?}");
+    }
+    assert!(sizes.iter().all(|s| (1..=512).contains(s)), "{sizes:?}");
+    for shape in &shapes {
+        assert_eq!(value(shape, "H") % value(shape, "KV"), 0, "{}", shape.name);
+        assert_eq!(value(shape, "D"), 64);
+        assert!(
+            manifest
+                .shapes
+                .iter()
+                .all(|s| s.dimensions != shape.dimensions)
+        );
+    }
+    let again = unseen.at_edges(3, &[16, 128, 4], 24, |_| true);
+    let again: Vec<i64> = again.iter().map(|s| value(s, "S")).collect();
+    assert_eq!(sizes, again, "the same seed, the same shapes");
+    assert!(unseen.at_edges(3, &[16], 24, |_| false).is_empty());
+    assert_eq!(unseen.at_edges(3, &[16, 128, 4], 2, |_| true).len(), 2);
+}
+
+#[test]
+fn edges_keep_the_step_of_the_shapes() {
+    let text = [
+        shape("target", [8, 8, 512, 64, 1]),
+        shape("half", [8, 8, 256, 64, 1]),
+    ]
+    .concat();
+    let manifest = manifest(&text, "");
+    let unseen = Unseen::of(&manifest).unwrap();
+    // No multiple of 256 lies beside these tiles but the shapes themselves.
+    assert!(unseen.at_edges(1, &[16, 128], 8, |_| true).is_empty());
+}

@@ -193,6 +193,16 @@ impl Prepared {
         Ok(())
     }
 
+    /// Reads all buffers, as `touch_inputs` does.
+    pub fn touch_all(&self, support: &Support) -> Driver<()> {
+        for storage in &self.storage {
+            if let Storage::Buffer(tensor) = storage {
+                support.touch(tensor.memory.start, tensor.memory.bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn has_inout(&self) -> bool {
         let is_inout = |s: &Storage| matches!(s, Storage::Buffer(t) if t.original.is_some());
         self.storage.iter().any(is_inout)

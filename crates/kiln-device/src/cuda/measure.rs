@@ -4,6 +4,8 @@
 //! again and again. Cold: the L2 cache is flushed before each launch, and each is timed by itself.
 //! The time between two events with nothing in between is measured and taken off.
 
+mod run_up;
+
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys;

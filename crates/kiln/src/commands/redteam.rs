@@ -7,7 +7,7 @@ use crate::commands::tune::wait_for_machine;
 use crate::engine::interrupt;
 use crate::exit::{Exit, Failure};
 use crate::printer;
-use crate::redteam::{Effort, cheats, honest, mutants};
+use crate::redteam::{Effort, Rows, cheats, honest, mutants};
 use crate::selftest::{Ground, Size};
 
 /// Raised when a key changes its meaning; new keys may appear at any time.
@@ -20,14 +20,19 @@ const REFUSED_ALLOWED: f64 = 0.01;
 
 pub fn run(args: &RedteamArgs) -> Result<Exit, Failure> {
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
+    let rows = Rows::new(args.rows.as_deref())?;
     let mut reports = Vec::new();
     let mut skipped = Vec::new();
     if args.backend != Some(Backend::Cuda) {
-        reports.push(examine(args, Ground::open(Backend::Cpu, Size::Full)?)?);
+        reports.push(examine(
+            args,
+            &rows,
+            Ground::open(Backend::Cpu, Size::Full)?,
+        )?);
     }
     if args.backend != Some(Backend::Cpu) {
         match Ground::open(Backend::Cuda, Size::Full) {
-            Ok(ground) => reports.push(examine(args, ground)?),
+            Ok(ground) => reports.push(examine(args, &rows, ground)?),
             Err(failure) if failure.exit == Exit::Machine && args.backend.is_none() => {
                 let why = failure.message.lines().next().unwrap_or_default();
                 skipped.push(format!("cuda: skipped: no CUDA device ({why})"));
@@ -66,7 +71,7 @@ struct Report {
     still_accepted: usize,
 }
 
-fn examine(args: &RedteamArgs, ground: Ground) -> Result<Report, Failure> {
+fn examine(args: &RedteamArgs, rows: &Rows, ground: Ground) -> Result<Report, Failure> {
     let _machine = wait_for_machine(&ground.device, false)?;
     let header = ground.header();
     printer::talk(&header.lines_of("redteam"));
@@ -88,15 +93,15 @@ fn examine(args: &RedteamArgs, ground: Ground) -> Result<Report, Failure> {
         still_accepted: 0,
     };
     if wants(RedteamPart::Cheats) {
-        let rows = cheats::run(&ground, &args.filter)?;
-        report.add_cheats(&rows);
+        let found = cheats::run(&ground, &args.filter, rows)?;
+        report.add_cheats(&found);
     }
     if wants(RedteamPart::Mutants) {
-        let found = mutants::run(&ground, effort.mutants, &args.filter)?;
+        let found = mutants::run(&ground, effort.mutants, &args.filter, rows)?;
         report.add_mutants(&found);
     }
     if wants(RedteamPart::Honest) {
-        let found = honest::run(&ground, effort.honest, &args.filter)?;
+        let found = honest::run(&ground, effort.honest, &args.filter, rows)?;
         report.add_honest(&found);
     }
     let problems = match report.problems.is_empty() {
@@ -178,6 +183,7 @@ impl Report {
                 "mutants",
                 "refused",
                 "equivalent",
+                "unproven",
                 "accepted",
             ]
             .map(str::to_string),

@@ -122,6 +122,14 @@ impl<'a> LiveBench<'a> {
         })
     }
 
+    /// Keeps more answers of the reference than a search needs.
+    pub fn remembering(self, answers: usize) -> LiveBench<'a> {
+        LiveBench {
+            oracle: self.oracle.remembering(answers),
+            ..self
+        }
+    }
+
     /// Only the baseline, for whoever brings candidates of its own.
     pub fn into_baseline(self) -> Contender {
         self.baseline
@@ -354,6 +362,7 @@ impl Bench for LiveBench<'_> {
             python,
             started,
             kept: None,
+            pool: Some(self.pool),
         }
         .confirm(candidates)
     }

@@ -1,12 +1,11 @@
 //! Compiles candidates side by side, each in a worker process with a deadline, through the cache.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -63,36 +62,83 @@ impl Built {
 /// `Ok(Err(outcome))` is a candidate that does not compile; `Err` means kiln cannot go on.
 pub type BuildResult = Result<Result<Built, Outcome>, Failure>;
 
+/// May be used by several threads at once.
 pub struct CompilePool {
     jobs: Option<Sender<(u64, Build)>>,
-    results: Receiver<(u64, BuildResult)>,
-    /// Results nobody has waited for yet.
-    arrived: RefCell<HashMap<u64, BuildResult>>,
-    next: Cell<u64>,
+    arrivals: Arc<Arrivals>,
+    next: AtomicU64,
     /// Builds with lower numbers are not worth starting any more.
     cancelled: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// Where results wait for whoever asked for them.
+#[derive(Default)]
+struct Arrivals {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    results: HashMap<u64, BuildResult>,
+    /// Threads that compile.
+    serving: usize,
+}
+
+impl Arrivals {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn put(&self, number: u64, result: BuildResult) {
+        self.lock().results.insert(number, result);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `take` finds what it wants.
+    fn wait<T>(&self, mut take: impl FnMut(&mut Waiting) -> Option<T>) -> T {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(found) = take(&mut waiting) {
+                return found;
+            }
+            assert!(waiting.serving > 0, "pool threads outlive the pool");
+            waiting = self.changed.wait(waiting).expect("no holder panics");
+        }
+    }
+}
+
+/// A thread at work; nobody waits for one that has ended, however it did.
+struct Serving(Arc<Arrivals>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.lock().serving -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
 impl CompilePool {
     pub fn new(cache: Arc<Cache>, size: usize) -> CompilePool {
         let (jobs, queue) = channel::<(u64, Build)>();
-        let (sender, results) = channel();
+        let arrivals = Arc::new(Arrivals::default());
+        let size = size.max(1);
+        arrivals.lock().serving = size;
         let queue = Arc::new(Mutex::new(queue));
         let cancelled = Arc::new(AtomicU64::new(0));
-        let threads = (0..size.max(1))
+        let threads = (0..size)
             .map(|_| {
-                let (queue, sender, cache) =
-                    (Arc::clone(&queue), sender.clone(), Arc::clone(&cache));
+                let (queue, cache) = (Arc::clone(&queue), Arc::clone(&cache));
                 let cancelled = Arc::clone(&cancelled);
-                thread::spawn(move || serve(&queue, &sender, &cache, &cancelled))
+                let serving = Serving(Arc::clone(&arrivals));
+                thread::spawn(move || serve(&queue, &serving.0, &cache, &cancelled))
             })
             .collect();
         CompilePool {
             jobs: Some(jobs),
-            results,
-            arrived: RefCell::default(),
-            next: Cell::new(0),
+            arrivals,
+            next: AtomicU64::new(0),
             cancelled,
             threads,
         }
@@ -101,44 +147,31 @@ impl CompilePool {
     /// Starts all builds and returns their numbers, for `wait`.
     pub fn submit(&self, builds: &[Build]) -> Range<u64> {
         let jobs = self.jobs.as_ref().expect("the pool is open until dropped");
-        let first = self.next.get();
-        self.next.set(first + builds.len() as u64);
+        let count = builds.len() as u64;
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
         for (number, build) in (first..).zip(builds) {
             jobs.send((number, build.clone()))
                 .expect("pool threads outlive the pool");
         }
-        first..self.next.get()
+        first..first + count
     }
 
     /// The result of a submitted build; to be asked for once.
     pub fn wait(&self, number: u64) -> Result<Result<Built, Outcome>, Failure> {
-        loop {
-            let arrived = self.arrived.borrow_mut().remove(&number);
-            if let Some(result) = arrived {
-                return result;
-            }
-            self.receive();
-        }
+        self.arrivals.wait(|w| w.results.remove(&number))
     }
 
     pub fn wait_for_all(&self, numbers: Range<u64>) {
-        let missing = || {
-            let arrived = self.arrived.borrow();
-            numbers.clone().any(|number| !arrived.contains_key(&number))
-        };
-        while missing() {
-            self.receive();
-        }
-    }
-
-    fn receive(&self) {
-        let (number, result) = self.results.recv().expect("pool threads outlive the pool");
-        self.arrived.borrow_mut().insert(number, result);
+        self.arrivals.wait(|w| {
+            let mut numbers = numbers.clone();
+            numbers.all(|n| w.results.contains_key(&n)).then_some(())
+        });
     }
 
     /// Drops every build that has not been started.
     pub fn cancel(&self) {
-        self.cancelled.store(self.next.get(), Ordering::Relaxed);
+        let next = self.next.load(Ordering::Relaxed);
+        self.cancelled.store(next, Ordering::Relaxed);
     }
 
     pub fn build_all(&self, builds: &[Build]) -> Result<Vec<Result<Built, Outcome>>, Failure> {
@@ -165,7 +198,7 @@ impl Drop for CompilePool {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // A pool thread that panicked has already reported through the closed channel.
+            // A pool thread that panicked has said so on standard error.
             let _ = thread.join();
         }
     }
@@ -173,7 +206,7 @@ impl Drop for CompilePool {
 
 fn serve(
     queue: &Mutex<Receiver<(u64, Build)>>,
-    results: &Sender<(u64, BuildResult)>,
+    arrivals: &Arrivals,
     cache: &Cache,
     cancelled: &AtomicU64,
 ) {
@@ -185,7 +218,7 @@ fn serve(
             return;
         };
         if number < cancelled.load(Ordering::Relaxed) {
-            let _ = results.send((number, Ok(Err(not_reached()))));
+            arrivals.put(number, Ok(Err(not_reached())));
             continue;
         }
         let result = match cache.look_up(&build.recipe) {
@@ -195,9 +228,7 @@ fn serve(
             })),
             None => compile_forgivingly(&mut worker, &build, cache),
         };
-        if results.send((number, result)).is_err() {
-            return;
-        }
+        arrivals.put(number, result);
     }
 }
 

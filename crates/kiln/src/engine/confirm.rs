@@ -5,6 +5,8 @@
 
 mod acceptance;
 mod arena;
+mod bounds;
+mod fresh;
 mod sanitizer;
 mod suspicion;
 
@@ -17,6 +19,7 @@ use kiln_core::verdict;
 
 use arena::{Arena, Corner, Side};
 
+use super::compile_pool::CompilePool;
 use super::evaluate::{self, Contender, Place, Stop};
 use super::oracle::Oracle;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd, WorkerKind};
@@ -58,6 +61,8 @@ pub struct Confirmer<'a> {
     pub started: Vec<Starting>,
     /// Those of the last duel, where the next one is to have them.
     pub kept: Option<[Worker; 2]>,
+    /// For what a winner has to be compiled anew for.
+    pub pool: Option<&'a CompilePool>,
 }
 
 /// One duel among others.
@@ -164,6 +169,7 @@ impl Confirmer<'_> {
             Err(outcome) => return Ok(Err(outcome)),
         };
         match inspected? {
+            Ok(None) => {}
             Ok(run) => acceptance.sanitizer = run,
             Err(outcome) => return Ok(Err(outcome)),
         }

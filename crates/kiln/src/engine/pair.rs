@@ -40,6 +40,7 @@ pub fn compare(
         python: None,
         started: Vec::new(),
         kept: None,
+        pool: None,
     };
     let (mut baseline_rounds, mut candidate_rounds) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {

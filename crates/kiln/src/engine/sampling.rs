@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kiln_core::manifest::Measure;
-use kiln_core::protocol::{Caches, Conditions, Cores, Request, Response, SamplePlan};
+use kiln_core::protocol::{Caches, Conditions, Cores, Request, Response, RunUp, SamplePlan};
 use kiln_core::stats;
 use kiln_core::trial::SampleStop;
 
@@ -38,7 +38,7 @@ impl Style {
             caches: self.caches,
             energy: false,
             keep_outputs: false,
-            after_others: false,
+            run_up: None,
         }
     }
 }
@@ -77,22 +77,27 @@ pub fn run_bursts(
     }
 }
 
-/// Nanoseconds of a launch on inputs it has not met, right after others on those prepared before.
-pub fn launch_after_others(
+/// Nanoseconds of one launch on what is prepared, right behind others.
+pub fn launch_behind(
     worker: &mut Worker,
     plan: SamplePlan,
+    run_up: RunUp,
     poison: u64,
     deadline: Duration,
 ) -> Result<f64, WorkerEnd> {
+    /// On a CPU; on a GPU the bursts of the plan run ahead.
     const LEAD_NANOS: u64 = 2_000_000;
     let plan = SamplePlan {
-        launches: 1,
         bursts: 1,
         warm_nanos: LEAD_NANOS,
-        after_others: true,
+        run_up: Some(run_up),
         ..plan
     };
-    Ok(run_bursts(worker, plan, poison, deadline)?.0[0])
+    let request = Request::Sample { plan, poison };
+    match worker.request(&request, deadline)? {
+        (Response::Sampled { nanos, .. }, _) if nanos.len() == 1 => Ok(nanos[0].max(1) as f64),
+        (other, _) => Err(WorkerEnd::misplaced(&other, "for a launch behind others")),
+    }
 }
 
 /// One launch by itself, on whatever is prepared.

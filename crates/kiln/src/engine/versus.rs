@@ -150,6 +150,7 @@ pub fn judge(
         python: None,
         started: std::mem::take(started),
         kept: None,
+        pool: None,
     };
     let began = Instant::now();
     let mut times = Rounds::default();

@@ -97,36 +97,19 @@ impl Cheat {
         let source = format!("{}.{ending}", self.name);
         let mut bundle = Bundle::of_suite(task, backend)?;
         bundle.add(&source, files::text(&format!("redteam/cheats/{source}"))?);
-        if backend == Backend::Cuda {
-            let counting = files::text("redteam/cheats/launches.cuh")?;
-            bundle.add("launches.cuh", counting);
+        let header = match backend {
+            Backend::Cpu => ".h",
+            Backend::Cuda => ".cuh",
+        };
+        for (name, text) in files::folder("redteam/cheats") {
+            if name.ends_with(header) {
+                bundle.add(name, text);
+            }
         }
         let honest = format!("source = \"honest.{ending}\"");
         bundle.edit(&honest, &format!("source = \"{source}\""))?;
         Ok(bundle)
     }
-}
-
-/// A mutant that kiln is known to accept.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AcceptedMutant {
-    pub file: String,
-    /// The line as it stands in the source, without the space around it: line numbers move.
-    pub line: String,
-    pub change: String,
-    pub because: String,
-}
-
-pub fn accepted_mutants() -> Result<Vec<AcceptedMutant>, Failure> {
-    #[derive(Deserialize)]
-    struct Document {
-        #[serde(default)]
-        mutant: Vec<AcceptedMutant>,
-    }
-    let document: Document = toml::from_str(files::text("redteam/mutants.toml")?)
-        .map_err(|e| Failure::new(Exit::Bug, format!("redteam/mutants.toml: {e}")))?;
-    Ok(document.mutant)
 }
 
 pub fn cheats() -> Result<Vec<Cheat>, Failure> {

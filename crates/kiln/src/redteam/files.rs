@@ -18,7 +18,7 @@ pub fn text(path: &str) -> Result<&'static str, Failure> {
 }
 
 /// The files of a folder, by their names in it.
-fn folder(path: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn folder(path: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let prefix = format!("{path}/");
     FILES
         .iter()

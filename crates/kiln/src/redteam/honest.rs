@@ -1,16 +1,19 @@
 //! Honest kernels: configs of what ships. Hardly any may be refused.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use kiln_core::input;
 use kiln_core::trial::Assignment;
 use serde::Serialize;
 
 use super::files::Bundle;
-use super::trial;
+use super::rows::Rows;
+use super::{side_by_side, trial};
 use crate::cli::Backend;
-use crate::engine::bench::{Bench, LiveBench};
-use crate::engine::{interrupt, interrupted};
+use crate::engine::bench::LiveBench;
+use crate::engine::interrupt;
 use crate::exit::Failure;
 use crate::printer;
 use crate::report::terminal::config_text;
@@ -52,8 +55,24 @@ const CUDA: &[Subject] = &[
     subject("redteam/tasks/mean", "kiln.cuda.toml", 4),
 ];
 
+/// Different inputs for the configs of a kernel.
+const INPUTS: usize = 4;
+/// Answers of the reference that serve configs with the same inputs.
+const ANSWERS: usize = 96;
+
+#[derive(Debug, Serialize)]
+pub struct Row {
+    kernel: &'static str,
+    config: String,
+    answer: String,
+    words: String,
+    is_refused: bool,
+    seconds: f64,
+}
+
 #[derive(Debug, Default, Serialize)]
 pub struct Findings {
+    pub rows: Vec<Row>,
     pub tried: usize,
     /// Kernel, config and what was said.
     pub refused: Vec<String>,
@@ -75,7 +94,12 @@ impl Findings {
 }
 
 /// Tries configs spread over the spaces of all kernels, `limit` in all.
-pub fn run(ground: &Ground, limit: Option<usize>, filter: &str) -> Result<Findings, Failure> {
+pub fn run(
+    ground: &Ground,
+    limit: Option<usize>,
+    filter: &str,
+    told: &Rows,
+) -> Result<Findings, Failure> {
     let subjects = match ground.backend {
         Backend::Cpu => CPU,
         Backend::Cuda => CUDA,
@@ -89,7 +113,7 @@ pub fn run(ground: &Ground, limit: Option<usize>, filter: &str) -> Result<Findin
     let mut findings = Findings::default();
     for subject in wanted {
         let count = (subject.configs as f64 * share).ceil() as usize;
-        match try_subject(ground, subject, count, &mut findings) {
+        match try_subject(ground, subject, count, &mut findings, told) {
             Ok(()) => {}
             // A reference in Python may have no array library here.
             Err(failure) if ground.backend == Backend::Cuda && !interrupt::asked() => findings
@@ -106,37 +130,66 @@ fn try_subject(
     subject: &Subject,
     count: usize,
     findings: &mut Findings,
+    told: &Rows,
 ) -> Result<(), Failure> {
     let mut bundle = Bundle::of(subject.folder, subject.manifest)?;
-    super::mutants::make_quick(&mut bundle);
+    super::mutants::make_quick(&mut bundle, subject.folder)?;
     let place = format!("honest/{}", subject.folder);
     let task = bundle.task(ground, &place)?;
     let configs = spread(&task, count);
     let builds: Vec<_> = configs.iter().map(|c| task.candidate_build(c)).collect();
     ground.pool.build_all(&builds)?;
-    let mut bench = LiveBench::new(&task, &ground.pool)?;
-    printer::talk(&format!(
-        "  {} configs of {}",
-        configs.len(),
-        subject.folder
-    ));
-    for (number, config) in configs.iter().enumerate() {
-        if interrupt::asked() {
-            return Err(interrupted());
+    let total = configs.len();
+    printer::talk(&format!("  {total} configs of {}", subject.folder));
+    let done = AtomicUsize::new(0);
+    let judge = |bench: &mut LiveBench<'_>, number: usize, config: &Assignment| {
+        let started = Instant::now();
+        // Configs in a row share inputs, each in processes of its own, and so answers of the
+        // reference.
+        let inputs = number * INPUTS / total;
+        let secret = trial::secret_of(&format!("honest {} {inputs}", subject.folder));
+        let answer = trial::judge(&task, bench, config, secret)?;
+        Ok(Row {
+            kernel: subject.folder,
+            config: config_text(config),
+            answer: answer.name(),
+            words: answer.words(),
+            is_refused: answer.is_refused(),
+            seconds: started.elapsed().as_secs_f64(),
+        })
+    };
+    let decided = |row: &Row| {
+        let verdict = match row.is_refused {
+            true => format!("REFUSED: {}", row.words),
+            false => row.words.clone(),
+        };
+        let number = 1 + done.fetch_add(1, Ordering::Relaxed);
+        let words = format!("{number} of {total}: {}: {verdict}", row.config);
+        told.decided("honest", row, &words)
+    };
+    let width = side_by_side::width(ground.backend);
+    let pool = &ground.pool;
+    let open = || Ok(LiveBench::new(&task, pool)?.remembering(ANSWERS));
+    let rows = side_by_side::each(&configs, width, open, |bench, number, config| {
+        let row = judge(bench, number, config)?;
+        let again = width > 1 && row.is_refused && side_by_side::rests_on_a_clock(&row.answer);
+        if !again {
+            decided(&row)?;
         }
-        let secret = trial::secret_of(&format!("honest {} {number}", subject.folder));
-        let answer = trial::judge(&task, &mut bench, config, secret)?;
+        Ok((row, again))
+    })?;
+    for (number, (mut row, again)) in rows.into_iter().enumerate() {
+        if again {
+            row = judge(&mut open()?, number, &configs[number])?;
+            decided(&row)?;
+        }
         findings.tried += 1;
-        if answer.is_refused() {
-            findings.refused.push(format!(
-                "{} {}: {}",
-                subject.folder,
-                config_text(config),
-                answer.words()
-            ));
+        if row.is_refused {
+            let what = format!("{} {}: {}", row.kernel, row.config, row.words);
+            findings.refused.push(what);
         }
+        findings.rows.push(row);
     }
-    bench.cancel();
     Ok(())
 }
 

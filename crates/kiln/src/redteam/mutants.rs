@@ -1,22 +1,25 @@
 //! Kernels that ship, broken in one place: none may be accepted.
 //!
-//! A mutant that is refused was found out. One that is not is either the same program after all, and
-//! [`proof`] says how that is known, or kiln was fooled.
+//! A mutant that is refused was found out. One that is not is either the same program after all, which
+//! [`proof`] tries and [`listed`] argues, or kiln was fooled.
 
 mod findings;
+mod listed;
 mod proof;
 mod subjects;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_core::input;
 use kiln_core::trial::{Assignment, Outcome, Trial};
 
 use super::mutate::{self, Mutation};
-use super::{catalogue, honest, image};
+use super::rows::Rows;
+use super::{honest, image, side_by_side};
 use crate::engine::bench::LiveBench;
-use crate::engine::compile_pool::{Build, Built};
+use crate::engine::compile_pool::{Build, Built, CompilePool};
 use crate::engine::confirm::{Candidate, Confirmer};
 use crate::engine::crew::Crew;
 use crate::engine::evaluate::{self, Contender, Seeds};
@@ -26,19 +29,29 @@ use crate::engine::{interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::printer;
 use crate::selftest::Ground;
-use crate::task::{Part, Task};
+use crate::task::{Part, Program, Task};
 
 pub use findings::Findings;
 use findings::{Ending, Row};
+use listed::Listed;
 use subjects::Subject;
 pub use subjects::make_quick;
 
 /// Fixes which mutants a sample holds.
 const SHUFFLE: u64 = 29;
 const SECRET: u64 = 41;
+/// Answers that serve all mutants of a kernel: those of the checks and those of a proof.
+const ANSWERS: usize = 256;
+/// Problems are larger there, and each thread has its own.
+const ANSWERS_ON_A_GPU: usize = 48;
 
 /// Tries mutants of all kernels, `limit` in all, spread over them in proportion.
-pub fn run(ground: &Ground, limit: Option<usize>, filter: &str) -> Result<Findings, Failure> {
+pub fn run(
+    ground: &Ground,
+    limit: Option<usize>,
+    filter: &str,
+    told: &Rows,
+) -> Result<Findings, Failure> {
     let mut plans = Vec::new();
     for subject in subjects::of(ground.backend) {
         if subject.name.contains(filter) {
@@ -51,9 +64,14 @@ pub fn run(ground: &Ground, limit: Option<usize>, filter: &str) -> Result<Findin
     let mut findings = Findings::default();
     for (subject, source, mutations) in plans {
         let count = (mutations.len() as f64 * share).ceil() as usize;
+        let all_here = mutations.len();
         let chosen = sample(mutations, count);
-        printer::talk(&format!("  {} mutants of {}", chosen.len(), subject.name));
-        match try_subject(ground, &subject, source, &chosen, &mut findings) {
+        printer::talk(&format!(
+            "  {} of {all_here} mutants of {}",
+            chosen.len(),
+            subject.name
+        ));
+        match try_subject(ground, &subject, source, &chosen, &mut findings, told) {
             Ok(()) => {}
             // A reference in Python may have no array library here.
             Err(failure) if subject.needs_python && !interrupt::asked() => findings
@@ -80,6 +98,7 @@ fn try_subject(
     source: &str,
     mutations: &[Mutation],
     findings: &mut Findings,
+    told: &Rows,
 ) -> Result<(), Failure> {
     let task = subject
         .bundle(source)?
@@ -90,77 +109,137 @@ fn try_subject(
     for (built, build) in ground.pool.build_all(&builds)?.into_iter().zip(&builds) {
         originals.push(built_or_bug(built, build)?);
     }
-    let known = catalogue::accepted_mutants()?;
-    let mut court = Court::new(ground, &task)?;
     // Compilers run ahead of the trials.
     let mut queue = Vec::new();
     for (number, mutation) in mutations.iter().enumerate() {
         let text = mutation.apply(source, subject.language);
         let place = format!("mutants/{}/{number}", subject.name);
-        let mutant = subject.bundle(&text)?.task(ground, &place)?;
+        let task = subject.bundle(&text)?.task(ground, &place)?;
         // A mutation may lie in code that only some configs have.
         let first = input::mix(&[SHUFFLE, number as u64]) as usize % configs.len();
-        let ticket = ground
-            .pool
-            .submit(&[mutant.candidate_build(&configs[first])])
-            .start;
-        queue.push((mutation, mutant, first, ticket));
+        let build = task.candidate_build(&configs[first]);
+        queue.push(Mutant {
+            mutation,
+            ticket: ground.pool.submit(&[build]).start,
+            task: Arc::new(task),
+            first,
+        });
     }
-    let total = queue.len();
-    for (done, (mutation, mutant, first, ticket)) in queue.into_iter().enumerate() {
-        if interrupt::asked() {
-            ground.pool.cancel();
-            return Err(interrupted());
+    let listed = Listed::read()?;
+    let trial = Trials {
+        pool: &ground.pool,
+        task: &task,
+        configs,
+        originals,
+    };
+    let done = AtomicUsize::new(0);
+    let decided = |mutant: &Mutant<'_>, judged: (usize, Ending)| {
+        let config = &trial.configs[judged.0];
+        let row = Row::new(subject, source, mutant.mutation, config, judged.1, &listed);
+        let number = 1 + done.fetch_add(1, Ordering::Relaxed);
+        told.decided("mutant", &row, &row.words_for(number, queue.len()))?;
+        Ok::<Row, Failure>(row)
+    };
+    let width = side_by_side::width(ground.backend);
+    let pool = &ground.pool;
+    let open = || Court::new(pool, &task);
+    let judged = side_by_side::each(&queue, width, open, |court, _, mutant| {
+        let (index, ending) = trial.judge(court, mutant, pool.wait(mutant.ticket)?)?;
+        match width > 1 && ending.rests_on_a_clock() {
+            true => Ok(None),
+            false => decided(mutant, (index, ending)).map(Some),
         }
-        if done > 0 && done % 50 == 0 {
-            printer::talk(&format!("    {done} of {total}"));
-        }
-        let mut ending = Ending::SameCode;
-        let mut config = &configs[first];
-        let mut built = ground.pool.wait(ticket)?;
-        for turn in 0..configs.len() {
-            let index = (first + turn) % configs.len();
-            config = &configs[index];
-            let build = mutant.candidate_build(config);
-            if turn > 0 {
-                built = ground.pool.build_one(&build)?;
+    });
+    let judged = judged.inspect_err(|_| pool.cancel())?;
+    let mut court = None;
+    for (mutant, row) in queue.iter().zip(judged) {
+        let row = match row {
+            Some(row) => row,
+            None => {
+                let court = match &mut court {
+                    Some(court) => court,
+                    none => none.insert(open()?),
+                };
+                let build = mutant.task.candidate_build(&trial.configs[mutant.first]);
+                let built = pool.build_one(&build)?;
+                decided(mutant, trial.judge(court, mutant, built)?)?
+            }
+        };
+        findings.rows.push(row);
+    }
+    Ok(())
+}
+
+struct Mutant<'a> {
+    mutation: &'a Mutation,
+    task: Arc<Task>,
+    /// Which config is tried first, and the number of its build.
+    first: usize,
+    ticket: u64,
+}
+
+/// What all mutants of a kernel have in common.
+struct Trials<'a> {
+    pool: &'a CompilePool,
+    /// The original.
+    task: &'a Task,
+    configs: Vec<Assignment>,
+    /// One per config, with its machine code.
+    originals: Vec<(Program, Vec<u8>)>,
+}
+
+impl Trials<'_> {
+    /// Tries configs from the first on until one makes a difference, and says which that was.
+    fn judge(
+        &self,
+        court: &mut Court<'_>,
+        mutant: &Mutant<'_>,
+        first_built: Result<Built, Outcome>,
+    ) -> Result<(usize, Ending), Failure> {
+        let mut built = first_built;
+        let count = self.configs.len();
+        for index in (mutant.first..mutant.first + count).map(|place| place % count) {
+            let config = &self.configs[index];
+            let build = mutant.task.candidate_build(config);
+            if index != mutant.first {
+                built = self.pool.build_one(&build)?;
             }
             let program = match &built {
                 Ok(built) => built.program(&build),
+                Err(_) if interrupt::asked() => return Err(interrupted()),
                 Err(Outcome::NotCompiled(_) | Outcome::TimedOut { .. }) => {
-                    ending = Ending::NotCompiled;
-                    break;
+                    return Ok((index, Ending::NotCompiled));
                 }
                 Err(outcome) => {
                     return Err(Failure::new(Exit::Bug, format!("a mutant {outcome}")));
                 }
             };
-            let (original, original_code) = &originals[index];
+            let (original, original_code) = &self.originals[index];
             if image::code(Path::new(&program.image))? == *original_code {
                 continue;
             }
-            let contender = |program| Contender {
+            let contender = |program, own| Contender {
                 program,
                 part: Part::Candidate,
                 config: config.clone(),
-                style: task.style(config),
-                own: None,
+                style: self.task.style(config),
+                own,
                 is_beside: false,
             };
-            ending = court.judge(&contender(original.clone()), &contender(program))?;
-            break;
+            let original = contender(original.clone(), None);
+            // Its own sources, where it has to be compiled anew.
+            let broken = contender(program, Some(Arc::clone(&mutant.task)));
+            let ending = court.judge(&original, &broken)?;
+            return Ok((index, ending));
         }
-        findings
-            .rows
-            .push(Row::new(subject, source, mutation, config, ending, &known));
+        Ok((mutant.first, Ending::SameCode))
     }
-    Ok(())
 }
 
 fn built_or_bug(
     built: Result<Built, Outcome>,
     build: &Build,
-) -> Result<(crate::task::Program, Vec<u8>), Failure> {
+) -> Result<(Program, Vec<u8>), Failure> {
     let built =
         built.map_err(|o| Failure::new(Exit::Bug, format!("a kernel of kiln's own {o}")))?;
     let program = built.program(build);
@@ -174,12 +253,13 @@ struct Court<'a> {
     oracle: Oracle,
     crew: Crew,
     baseline: Contender,
-    trials: AtomicUsize,
+    trials: u64,
+    pool: &'a CompilePool,
 }
 
 impl<'a> Court<'a> {
-    fn new(ground: &'a Ground, task: &'a Task) -> Result<Court<'a>, Failure> {
-        let baseline = LiveBench::new(task, &ground.pool)?.into_baseline();
+    fn new(pool: &'a CompilePool, task: &'a Task) -> Result<Court<'a>, Failure> {
+        let baseline = LiveBench::new(task, pool)?.into_baseline();
         let kind = match task.is_cuda() {
             true => WorkerKind::Cuda {
                 support: task.support.clone(),
@@ -187,17 +267,23 @@ impl<'a> Court<'a> {
             // The baseline is an image in the same folder.
             false => baseline.program.worker.clone(),
         };
+        let answers = match task.is_cuda() {
+            true => ANSWERS_ON_A_GPU,
+            false => ANSWERS,
+        };
         Ok(Court {
             task,
-            oracle: Oracle::new(task, &ground.pool)?,
+            oracle: Oracle::new(task, pool)?.remembering(answers),
             crew: Crew::new(kind),
             baseline,
-            trials: AtomicUsize::new(0),
+            trials: 0,
+            pool,
         })
     }
 
     fn judge(&mut self, original: &Contender, mutant: &Contender) -> Result<Ending, Failure> {
-        let number = self.trials.fetch_add(1, Ordering::Relaxed) as u64;
+        let number = self.trials;
+        self.trials += 1;
         let seeds = Seeds {
             secret: SECRET,
             // Mutants do not learn from each other; answers of the reference serve all of them.
@@ -221,6 +307,7 @@ impl<'a> Court<'a> {
             python: None,
             started: Vec::new(),
             kept: None,
+            pool: Some(self.pool),
         }
         .confirm(vec![Candidate {
             trial: &trial,

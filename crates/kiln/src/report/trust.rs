@@ -93,6 +93,9 @@ pub fn way_out(outcome: &Outcome) -> &'static str {
     }
 }
 
+/// Unseen shapes that are named; the record has them all.
+const MOST_SHAPES_NAMED: usize = 3;
+
 /// What the winner passed beside the samples.
 pub fn accepted_text(acceptance: &Acceptance) -> String {
     let shapes: Vec<String> = acceptance
@@ -107,7 +110,13 @@ pub fn accepted_text(acceptance: &Acceptance) -> String {
     let unseen = match shapes.len() {
         0 => "no unseen shape".to_string(),
         1 => format!("right on 1 unseen shape ({})", shapes[0]),
-        n => format!("right on {n} unseen shapes ({})", shapes.join("; ")),
+        n if n <= MOST_SHAPES_NAMED => {
+            format!("right on {n} unseen shapes ({})", shapes.join("; "))
+        }
+        n => format!(
+            "right on {n} unseen shapes ({}; …)",
+            shapes[..MOST_SHAPES_NAMED].join("; ")
+        ),
     };
     let repeats = acceptance
         .repeats

@@ -70,6 +70,20 @@ impl Task {
         }
     }
 
+    /// The candidate with every index into an array of known size checked; for kernels in C.
+    pub fn bounds_checked_build(&self, config: &Assignment) -> Option<Build> {
+        /// Known to gcc and clang. Traps need no library, which a sandboxed worker would not have.
+        const CHECKS: [&str; 2] = ["-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"];
+        let kernel = &self.manifest().kernel;
+        if kernel.language != Language::C {
+            return None;
+        }
+        let checks = CHECKS.map(str::to_string);
+        let flags = [&kernel.flags[..], &checks].concat();
+        let unit = self.unit(&self.source, &kernel.entry.value, Precision::Declared);
+        Some(self.c_build(unit, &flags, config))
+    }
+
     pub fn reference_source(&self) -> Option<Source> {
         match (&self.reference, &self.manifest().reference) {
             (ReferenceFile::C { path }, Some(Reference::C { entry, flags, .. })) => {

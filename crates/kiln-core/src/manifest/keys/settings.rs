@@ -275,7 +275,7 @@ pub(super) static CONFIRM: Table = table(
         Key::optional(
             "unseen_shapes",
             &[whole(0, 100)],
-            "Shapes the search never saw on which the winner must be right.",
+            "Shapes the search never saw on which the winner must be right, beside those at the edges of its tiles.",
             "unseen_shapes = 3",
         )
         .or("3"),
@@ -295,7 +295,7 @@ pub(super) static CONFIRM: Table = table(
         Key::optional(
             "sanitize",
             &[Kind::Word(&["auto", "on", "off"])],
-            "Run the winner under compute-sanitizer: where it is installed, always, or never (CUDA).",
+            "Run the winner under compute-sanitizer (CUDA), or with indices checked by the compiler (C): where it can be had, always, or never.",
             "sanitize = \"on\"",
         )
         .or("\"auto\""),

@@ -1,6 +1,7 @@
 //! What a finalist has to pass beside being fast: in fresh processes, on inputs and shapes nobody
 //! has seen, again and again.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use kiln_core::acceptance::{Acceptance, Repeats, UnseenShape};
@@ -9,6 +10,7 @@ use kiln_core::manifest::{Shape, ShapePurpose};
 use kiln_core::protocol::{Cores, Request};
 use kiln_core::trial::{Assignment, Outcome, Phase};
 use kiln_core::unseen::Unseen;
+use kiln_core::value::Value;
 
 use super::{Confirmer, greet};
 use crate::engine::evaluate::{self, Contender, Place, Stop};
@@ -20,6 +22,8 @@ use crate::task::{Part, Task};
 /// Repeats take no longer than this, as long as there are a few.
 const REPEAT_BUDGET: Duration = Duration::from_secs(10);
 const FEWEST_REPEATS: u64 = 3;
+/// Shapes beside the config's tiles; they are small.
+const MOST_EDGES: usize = 24;
 
 impl Confirmer<'_> {
     /// Looks at a finalist where the search did not. `Ok(Err(outcome))`: it failed.
@@ -27,8 +31,8 @@ impl Confirmer<'_> {
         &mut self,
         candidate: &Contender,
     ) -> Result<Result<Acceptance, Outcome>, Failure> {
-        (self.status)("confirming: shapes the search never saw");
         let (shapes, no_unseen) = self.unseen_shapes(candidate);
+        (self.status)("confirming: shapes the search never saw");
         // One process for both: what it did on other shapes must not show in the repeats either.
         let found = self.alone(candidate, |confirmer, worker, place| {
             let unseen = confirmer.check_shapes(candidate, &shapes, worker, place)?;
@@ -36,17 +40,22 @@ impl Confirmer<'_> {
             let repeats = confirmer.repeat(candidate, worker, place)?;
             Ok((unseen, repeats))
         })?;
-        Ok(found.map(|(unseen, repeats)| Acceptance {
+        let (unseen, repeats) = match found {
+            Ok(found) => found,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let bounds = self.check_bounds(candidate, &shapes)?;
+        Ok(bounds.map(|sanitizer| Acceptance {
             unseen,
-            no_unseen: no_unseen.clone(),
+            no_unseen,
             repeats,
             fresh_inputs: None,
-            sanitizer: None,
+            sanitizer,
         }))
     }
 
     /// Runs something on a candidate in a fresh process of its own.
-    fn alone<T>(
+    pub(super) fn alone<T>(
         &mut self,
         candidate: &Contender,
         mut act: impl FnMut(&mut Self, &mut Worker, &mut Place) -> Result<T, Stop>,
@@ -74,7 +83,8 @@ impl Confirmer<'_> {
         }
     }
 
-    /// The same for all finalists, as far as their configs allow: answers are computed once.
+    /// Some that are the same for all finalists, as far as their configs allow, and some at the edges of this
+    /// one's tiles.
     fn unseen_shapes(&self, candidate: &Contender) -> (Vec<Shape>, Option<String>) {
         let manifest = self.task.manifest();
         let unseen = match Unseen::of(manifest) {
@@ -83,9 +93,11 @@ impl Confirmer<'_> {
         };
         let seed = input::mix(&[self.secret, Stream::Unseen as u64]);
         let count = manifest.confirm.unseen_shapes as usize;
-        let shapes = unseen.draw(seed, count, |shape| {
-            suits(self.task, shape, &candidate.config)
-        });
+        let suits = |shape: &Shape| suits(self.task, shape, &candidate.config);
+        let mut shapes = unseen.draw(seed, count, suits);
+        let tiles: BTreeSet<i64> = candidate.config.iter().filter_map(tile_size).collect();
+        let tiles: Vec<i64> = tiles.into_iter().collect();
+        shapes.extend(unseen.at_edges(seed, &tiles, MOST_EDGES, suits));
         let none = shapes.is_empty().then(|| {
             "no other shape could be found that its constraints and launch allow".to_string()
         });
@@ -94,7 +106,7 @@ impl Confirmer<'_> {
 
     /// The manifest's shapes on inputs of their own, then those the search never saw. The target's
     /// turn comes with the samples.
-    fn check_shapes(
+    pub(super) fn check_shapes(
         &mut self,
         candidate: &Contender,
         unseen: &[Shape],
@@ -191,6 +203,14 @@ impl Confirmer<'_> {
             }
         }
         Ok(Some(found))
+    }
+}
+
+/// A number of a config that may be the size of a tile.
+fn tile_size((_, value): &(String, Value)) -> Option<i64> {
+    match value {
+        Value::Int(number @ 2..) => Some(*number),
+        _ => None,
     }
 }
 

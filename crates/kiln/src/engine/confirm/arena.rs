@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_core::acceptance::FreshInputs;
 use kiln_core::event::{EnergyPair, OtherCaches};
 use kiln_core::input;
 use kiln_core::numerics::Expected;
 use kiln_core::protocol::{Caches, Problem, Request, SamplePlan};
 use kiln_core::stats;
-use kiln_core::trial::Fault;
 
+use super::fresh::{self, Meeting};
 use super::{Duel, suspicion};
 use crate::engine::evaluate::{self, Contender, Stop};
 use crate::engine::oracle::Oracle;
@@ -35,12 +34,8 @@ pub(super) struct Corner<'a> {
     pub(super) samples_ns: Vec<f64>,
     /// The clock at each of them, as far as it is known.
     pub(super) clocks_mhz: Vec<u32>,
-    /// The fastest of a few single launches with the caches emptied: on inputs met for the first
-    /// time, and on those of the samples.
-    pub(super) fresh_ns: f64,
-    pub(super) known_ns: f64,
-    /// The fastest of a few launches on inputs met for the first time, each right after others.
-    pub(super) new_in_a_row_ns: f64,
+    /// How launches on inputs met for the first time compare with others.
+    pub(super) meetings: Vec<Meeting>,
     pub(super) other_caches_ns: Option<f64>,
     pub(super) energy_mj: Option<f64>,
     /// Inputs whose outputs have been compared.
@@ -55,29 +50,11 @@ impl<'a> Corner<'a> {
             plan: None,
             samples_ns: Vec::new(),
             clocks_mhz: Vec::new(),
-            fresh_ns: f64::INFINITY,
-            known_ns: f64::INFINITY,
-            new_in_a_row_ns: f64::INFINITY,
+            meetings: Vec::new(),
             other_caches_ns: None,
             energy_mj: None,
             found_right: Vec::new(),
         }
-    }
-
-    /// What it met for the first time and what it knew, as far as it was measured.
-    fn remembers_inputs(&self) -> Option<Fault> {
-        let published_ns = match self.samples_ns.is_empty() {
-            true => f64::INFINITY,
-            false => stats::median(&self.samples_ns),
-        };
-        suspicion::remembers_inputs(
-            self.contender.style.on_gpu,
-            [
-                (self.fresh_ns, self.known_ns),
-                // What is published must hold for inputs met for the first time, too.
-                (self.new_in_a_row_ns, published_ns),
-            ],
-        )
     }
 
     /// Whether its process may serve once more; only a GPU's says so.
@@ -136,7 +113,7 @@ impl Arena<'_> {
             }
         }
         let [baseline, candidate] = corners;
-        if let Some(fault) = candidate.remembers_inputs() {
+        if let Some(fault) = fresh::remembers_inputs(&candidate.meetings) {
             return Err(Stop::Wrong(fault));
         }
         let clocks_mhz = [&mut *baseline, &mut *candidate].map(|corner| {
@@ -144,13 +121,9 @@ impl Arena<'_> {
             all_known.then(|| std::mem::take(&mut corner.clocks_mhz))
         });
         let [of_baseline, of_candidate] = clocks_mhz;
-        let known = candidate.fresh_ns.is_finite() && candidate.known_ns.is_finite();
         Ok(Duel {
             clocks_mhz: of_baseline.zip(of_candidate).map(<[Vec<u32>; 2]>::from),
-            fresh_inputs: known.then_some(FreshInputs {
-                fresh_ns: candidate.fresh_ns,
-                repeated_ns: candidate.known_ns,
-            }),
+            fresh_inputs: fresh::recorded(&candidate.meetings),
             baseline_ns: std::mem::take(&mut baseline.samples_ns),
             candidate_ns: std::mem::take(&mut candidate.samples_ns),
             other_caches: baseline.other_caches_ns.zip(candidate.other_caches_ns).map(
@@ -254,7 +227,7 @@ impl Arena<'_> {
 
     /// Samples alternate between inputs at different addresses, so that nothing a launch keeps
     /// about its inputs serves the next one.
-    fn input_sets(&self) -> u64 {
+    pub(super) fn input_sets(&self) -> u64 {
         const MOST_BYTES: u64 = 1 << 29;
         let small = self.task.target_bytes().is_some_and(|b| b <= MOST_BYTES);
         if small { 2 } else { 1 }
@@ -273,12 +246,12 @@ impl Arena<'_> {
         }
     }
 
-    fn expected(&mut self, seed: u64) -> Result<Arc<Vec<Expected>>, Failure> {
+    pub(super) fn expected(&mut self, seed: u64) -> Result<Arc<Vec<Expected>>, Failure> {
         let target = self.task.manifest().target();
         self.oracle.expected(self.task, target, seed)
     }
 
-    fn prepare(
+    pub(super) fn prepare(
         &self,
         corner: &mut Corner<'_>,
         seed: u64,
@@ -288,80 +261,6 @@ impl Arena<'_> {
         let problem = corner.contender.problem(self.task, target, seed)?;
         corner.worker.prepare(&problem, deadline)?;
         Ok(problem)
-    }
-
-    fn fresh_seed(&self, draw: u64) -> u64 {
-        let base = match self.task.is_cuda() {
-            true => self.secret,
-            false => self.seed,
-        };
-        input::mix(&[base, Stream::Fresh as u64, draw])
-    }
-
-    /// Times single launches on the inputs of the samples, and on inputs this process has never
-    /// seen, the caches emptied before each.
-    fn meet_fresh_inputs(
-        &mut self,
-        corner: &mut Corner<'_>,
-        deadline: Duration,
-    ) -> Result<(), Stop> {
-        /// A slow moment of the machine may hit all launches on new inputs, hardly twice over.
-        const ATTEMPTS: u64 = 2;
-        for attempt in 0..ATTEMPTS {
-            self.compare_fresh_inputs(corner, attempt, deadline)?;
-            if corner.remembers_inputs().is_none() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn compare_fresh_inputs(
-        &mut self,
-        corner: &mut Corner<'_>,
-        attempt: u64,
-        deadline: Duration,
-    ) -> Result<(), Stop> {
-        // More than one, because a single launch may be unlucky.
-        const LAUNCHES: u64 = 3;
-        let style = Style {
-            caches: Caches::Cold,
-            ..corner.contender.style
-        };
-        corner.known_ns = f64::INFINITY;
-        corner.fresh_ns = f64::INFINITY;
-        for launch in 0..LAUNCHES {
-            // Where they are already, values and addresses.
-            self.prepare(corner, self.seed, deadline)?;
-            let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
-            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
-            corner.known_ns = corner.known_ns.min(nanos);
-        }
-        for draw in 0..LAUNCHES {
-            let seed = self.fresh_seed(attempt * LAUNCHES + draw);
-            let poison = input::mix(&[seed, Stream::Poison as u64]);
-            self.expected(seed)?;
-            let problem = self.prepare(corner, seed, deadline)?;
-            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
-            corner.fresh_ns = corner.fresh_ns.min(nanos);
-            self.check_outputs(corner, &problem, seed, poison, deadline)?;
-        }
-        if self.task.is_cuda() {
-            return Ok(());
-        }
-        corner.new_in_a_row_ns = f64::INFINITY;
-        for draw in 0..LAUNCHES {
-            let seed = self.fresh_seed(1_000 + attempt * LAUNCHES + draw);
-            let poison = input::mix(&[seed, Stream::Poison as u64]);
-            self.expected(seed)?;
-            self.prepare(corner, self.seed, deadline)?;
-            let problem = self.prepare(corner, seed, deadline)?;
-            let plan = corner.plan.expect("set up before sampling");
-            let nanos = sampling::launch_after_others(&mut corner.worker, plan, poison, deadline)?;
-            corner.new_in_a_row_ns = corner.new_in_a_row_ns.min(nanos);
-            self.check_outputs(corner, &problem, seed, poison, deadline)?;
-        }
-        Ok(())
     }
 
     /// One timed burst, and what it wrote must be right: a kernel that is wrong now and then is
@@ -439,7 +338,7 @@ impl Arena<'_> {
         }
     }
 
-    fn check_outputs(
+    pub(super) fn check_outputs(
         &mut self,
         corner: &mut Corner<'_>,
         problem: &Problem,

@@ -5,6 +5,7 @@ mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kiln_core::acceptance::{SanitizerRun, SanitizerTool};
@@ -140,8 +141,7 @@ impl Inspection<'_> {
     }
 
     fn watch_with(&self, tool: &str) -> Watched {
-        let log = format!("sanitizer-{}-{tool}.log", std::process::id());
-        let log = self.home.join(log);
+        let log = self.home.join(log_name(tool));
         let kind = WorkerKind::Watched {
             by: command(&self.sanitizer, tool, &log),
             support: self.support.clone(),
@@ -178,6 +178,13 @@ impl Inspection<'_> {
 struct Watched {
     log: String,
     ended: Result<(), Stop>,
+}
+
+/// Of its own for every run, in this process and in others.
+fn log_name(tool: &str) -> String {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed);
+    format!("sanitizer-{}-{run}-{tool}.log", std::process::id())
 }
 
 enum Stop {

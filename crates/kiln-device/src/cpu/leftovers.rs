@@ -1,0 +1,71 @@
+//! What lies in memory that nobody has written: garbage, on purpose.
+//!
+//! A fresh process has zeros where a long-lived one has anything, and zeros are often what a kernel
+//! that forgot to write would have written.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+
+use kiln_core::input;
+
+/// What a kernel's own frames are likely to reach, workspaces on its stack included.
+const STACK_WORDS: usize = (1 << 20) / 8;
+
+/// Leaves garbage on the stack below the caller, and has the heap hand out garbage until `tidy`.
+pub fn strew(seed: u64) {
+    // Never zero, which would switch it off.
+    perturb(seed as i32 & 0xfe | 1);
+    strew_stack(seed);
+}
+
+/// The heap as it is for everybody: filling takes time, and timed launches pay for nothing.
+pub fn tidy() {
+    perturb(0);
+}
+
+#[inline(never)]
+fn strew_stack(seed: u64) {
+    let mut words = [const { MaybeUninit::<u64>::uninit() }; STACK_WORDS];
+    for (place, word) in words.iter_mut().enumerate() {
+        word.write(input::mix(&[seed, place as u64]));
+    }
+    black_box(&mut words);
+}
+
+#[cfg(target_env = "gnu")]
+fn perturb(byte: i32) {
+    /// Allocated memory is filled with the complement of this byte, freed memory with it.
+    const M_PERTURB: i32 = -6;
+    // SAFETY: sets a number inside the allocator.
+    unsafe { libc::mallopt(M_PERTURB, byte) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+fn perturb(_byte: i32) {}
+
+#[cfg(all(test, target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    /// The first words of a block from the C heap.
+    fn fresh_words() -> [u32; 64] {
+        // SAFETY: a block of that size, read as it is; the allocator has filled it.
+        unsafe {
+            let block = libc::malloc(256).cast::<u32>();
+            let mut words = [0; 64];
+            for (place, word) in words.iter_mut().enumerate() {
+                *word = block.add(place).read_volatile();
+            }
+            libc::free(block.cast());
+            words
+        }
+    }
+
+    #[test]
+    fn the_heap_hands_out_garbage_while_it_is_asked_to() {
+        strew(0x5a);
+        let words = fresh_words();
+        tidy();
+        assert!(words.iter().skip(8).all(|w| *w != 0), "{words:x?}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Does a kernel compute, or does it remember? What is published must hold for inputs that nobody
+//! has met before.
+
+use std::time::Duration;
+
+use kiln_core::acceptance::FreshInputs;
+use kiln_core::input;
+use kiln_core::protocol::{Caches, RunUp};
+use kiln_core::stats;
+use kiln_core::trial::Fault;
+
+use super::arena::{Arena, Corner};
+use crate::engine::Stream;
+use crate::engine::evaluate::Stop;
+use crate::engine::sampling::{self, Style};
+
+/// Where conditions are alike, but not to the last cache line, only a large difference tells.
+const COARSE: Bound = Bound {
+    factor: 2.5,
+    beyond_ns: 0.0,
+};
+/// Where a GPU's caches hold the same and launches follow each other at the same distance, new
+/// inputs make no difference to a kernel that computes.
+const FINE: Bound = Bound {
+    factor: 1.3,
+    beyond_ns: 1e3,
+};
+/// Of each kind of launch; more than one, because a single launch may be unlucky.
+const LAUNCHES: u64 = 3;
+/// On new inputs behind others on a GPU, each kind: inputs and answers for more take longer than all
+/// the rest.
+const NEW_LAUNCHES: u64 = 2;
+
+/// How much slower a launch on new inputs may be.
+#[derive(Clone, Copy)]
+struct Bound {
+    factor: f64,
+    beyond_ns: f64,
+}
+
+/// Launches on new inputs and on known ones, the fastest of each.
+#[derive(Clone, Copy)]
+pub(super) struct Meeting {
+    fresh_ns: f64,
+    repeated_ns: f64,
+    bound: Bound,
+    /// A shorter launch on new inputs proves nothing.
+    shortest_ns: f64,
+}
+
+impl Meeting {
+    fn fault(self) -> Option<Fault> {
+        let Meeting {
+            fresh_ns,
+            repeated_ns,
+            bound,
+            shortest_ns,
+        } = self;
+        let is_far_slower = fresh_ns > bound.factor * repeated_ns + bound.beyond_ns;
+        (is_far_slower && fresh_ns > shortest_ns).then_some(Fault::InputsRemembered {
+            fresh_ns,
+            repeated_ns,
+        })
+    }
+}
+
+/// The first meeting that shows that a kernel keeps answers instead of computing them.
+pub(super) fn remembers_inputs(meetings: &[Meeting]) -> Option<Fault> {
+    meetings.iter().find_map(|meeting| meeting.fault())
+}
+
+/// What is recorded: the meeting under the most equal conditions comes first.
+pub(super) fn recorded(meetings: &[Meeting]) -> Option<FreshInputs> {
+    meetings.first().map(|meeting| FreshInputs {
+        fresh_ns: meeting.fresh_ns,
+        repeated_ns: meeting.repeated_ns,
+    })
+}
+
+impl Arena<'_> {
+    /// Times single launches on the inputs of the samples, and on inputs this process has never
+    /// seen.
+    pub(super) fn meet_fresh_inputs(
+        &mut self,
+        corner: &mut Corner<'_>,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        /// A slow moment of the machine may hit all launches on new inputs, hardly four times over: on two
+        /// cores with thirty programs to run, two attempts accused one honest kernel of ninety.
+        const ATTEMPTS: u64 = 4;
+        let style = corner.contender.style;
+        for attempt in 0..ATTEMPTS {
+            corner.meetings = match style.on_gpu {
+                // Both problems have to fit on the device, and bursts are what is published.
+                true if style.caches == Caches::Warm && self.input_sets() > 1 => vec![
+                    self.behind_others(corner, false, attempt, deadline)?,
+                    self.behind_others(corner, true, attempt, deadline)?,
+                ],
+                true => vec![self.with_caches_emptied(corner, attempt, deadline)?],
+                false => vec![
+                    self.with_caches_emptied(corner, attempt, deadline)?,
+                    self.after_samples(corner, attempt, deadline)?,
+                ],
+            };
+            if remembers_inputs(&corner.meetings).is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fresh_seed(&self, draw: u64) -> u64 {
+        let base = match self.task.is_cuda() {
+            true => self.secret,
+            false => self.seed,
+        };
+        input::mix(&[base, Stream::Fresh as u64, draw])
+    }
+
+    /// With the caches emptied, inputs a kernel has met are as far away as new ones.
+    fn with_caches_emptied(
+        &mut self,
+        corner: &mut Corner<'_>,
+        attempt: u64,
+        deadline: Duration,
+    ) -> Result<Meeting, Stop> {
+        let style = Style {
+            caches: Caches::Cold,
+            ..corner.contender.style
+        };
+        let (mut fresh_ns, mut repeated_ns) = (f64::INFINITY, f64::INFINITY);
+        for launch in 0..LAUNCHES {
+            // Where they are already, values and addresses.
+            self.prepare(corner, self.seed, deadline)?;
+            let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
+            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
+            repeated_ns = nanos.min(repeated_ns);
+        }
+        for draw in 0..LAUNCHES {
+            let seed = self.fresh_seed(attempt * LAUNCHES + draw);
+            let poison = input::mix(&[seed, Stream::Poison as u64]);
+            self.expected(seed)?;
+            let problem = self.prepare(corner, seed, deadline)?;
+            let nanos = sampling::single_launch(&mut corner.worker, style, poison, deadline)?;
+            fresh_ns = nanos.min(fresh_ns);
+            self.check_outputs(corner, &problem, seed, poison, deadline)?;
+        }
+        Ok(Meeting {
+            fresh_ns,
+            repeated_ns,
+            bound: COARSE,
+            shortest_ns: shortest_judged_ns(style),
+        })
+    }
+
+    /// On a CPU: right behind launches on other inputs, against what the samples say.
+    fn after_samples(
+        &mut self,
+        corner: &mut Corner<'_>,
+        attempt: u64,
+        deadline: Duration,
+    ) -> Result<Meeting, Stop> {
+        const FIRST_DRAW: u64 = 1_000;
+        let mut fresh_ns = f64::INFINITY;
+        for draw in 0..LAUNCHES {
+            let draw = FIRST_DRAW + attempt * LAUNCHES + draw;
+            fresh_ns = self
+                .first_behind_others(corner, draw, true, deadline)?
+                .min(fresh_ns);
+        }
+        Ok(Meeting {
+            fresh_ns,
+            repeated_ns: match corner.samples_ns.is_empty() {
+                true => f64::INFINITY,
+                false => stats::median(&corner.samples_ns),
+            },
+            bound: COARSE,
+            shortest_ns: shortest_judged_ns(corner.contender.style),
+        })
+    }
+
+    /// On a GPU: a launch on new inputs behind bursts on others, and one on known inputs behind the
+    /// same bursts on these. A kernel that keeps answers while launches follow each other, and works
+    /// when it is launched alone, cannot tell the second from a sample.
+    fn behind_others(
+        &mut self,
+        corner: &mut Corner<'_>,
+        closely: bool,
+        attempt: u64,
+        deadline: Duration,
+    ) -> Result<Meeting, Stop> {
+        let mut repeated_ns = f64::INFINITY;
+        for launch in 0..LAUNCHES {
+            self.prepare(corner, self.seed, deadline)?;
+            let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
+            let plan = corner.plan.expect("set up before sampling");
+            let run_up = RunUp {
+                on_others: false,
+                closely,
+            };
+            let worker = &mut corner.worker;
+            let nanos = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
+            repeated_ns = nanos.min(repeated_ns);
+        }
+        let mut fresh_ns = f64::INFINITY;
+        for draw in 0..NEW_LAUNCHES {
+            let draw = (2 * attempt + u64::from(closely)) * NEW_LAUNCHES + draw;
+            let nanos = self.first_behind_others(corner, draw, closely, deadline)?;
+            fresh_ns = nanos.min(fresh_ns);
+        }
+        Ok(Meeting {
+            fresh_ns,
+            repeated_ns,
+            bound: match closely && !self.cache_makes_no_difference() {
+                true => COARSE,
+                false => FINE,
+            },
+            shortest_ns: 0.0,
+        })
+    }
+
+    /// A launch on inputs this process has never seen, right behind others; what it writes is checked.
+    fn first_behind_others(
+        &mut self,
+        corner: &mut Corner<'_>,
+        draw: u64,
+        closely: bool,
+        deadline: Duration,
+    ) -> Result<f64, Stop> {
+        let seed = self.fresh_seed(draw);
+        let poison = input::mix(&[seed, Stream::Poison as u64]);
+        self.expected(seed)?;
+        // The last but one prepared is what runs ahead.
+        self.prepare(corner, self.seed, deadline)?;
+        let problem = self.prepare(corner, seed, deadline)?;
+        let plan = corner.plan.expect("set up before sampling");
+        let run_up = RunUp {
+            on_others: true,
+            closely,
+        };
+        let worker = &mut corner.worker;
+        let nanos = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
+        self.check_outputs(corner, &problem, seed, poison, deadline)?;
+        Ok(nanos)
+    }
+
+    /// Whether the L2 cache has room for two problems at once, or for next to nothing of one: then a
+    /// launch on others does not push out what the next one would have found.
+    fn cache_makes_no_difference(&self) -> bool {
+        let Some(bytes) = self.task.target_bytes() else {
+            return false;
+        };
+        let l2_bytes = self.task.device.cuda.as_ref().map_or(0, |c| c.l2_bytes);
+        let both_fit = bytes.saturating_mul(4) <= l2_bytes;
+        both_fit || bytes / 4 >= l2_bytes
+    }
+}
+
+/// A GPU's events are finer than a host's clock.
+fn shortest_judged_ns(style: Style) -> f64 {
+    if style.on_gpu { 5e3 } else { 20e3 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_accused(fresh_ns: f64, repeated_ns: f64, bound: Bound, shortest_ns: f64) -> bool {
+        let meeting = Meeting {
+            fresh_ns,
+            repeated_ns,
+            bound,
+            shortest_ns,
+        };
+        remembers_inputs(&[meeting]).is_some()
+    }
+
+    #[test]
+    fn only_a_clear_difference_is_held_against_a_kernel() {
+        assert!(is_accused(60e3, 20e3, COARSE, 20e3));
+        assert!(is_accused(50.1e3, 20e3, COARSE, 20e3));
+        assert!(!is_accused(50e3, 20e3, COARSE, 20e3), "at the bound");
+        assert!(!is_accused(20e3, 1e3, COARSE, 20e3), "as short as that");
+        assert!(!is_accused(45e3, 20e3, COARSE, 20e3));
+        assert!(!is_accused(15e3, 1e3, COARSE, 20e3), "too short to tell");
+        assert!(is_accused(45e3, 30e3, FINE, 0.0));
+        assert!(!is_accused(38e3, 30e3, FINE, 0.0));
+        assert!(!is_accused(2.9e3, 1.8e3, FINE, 0.0), "a tick of the clock");
+        assert!(!is_accused(f64::INFINITY, f64::INFINITY, COARSE, 0.0));
+    }
+}
