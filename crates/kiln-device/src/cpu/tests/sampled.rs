@@ -12,7 +12,12 @@ const PLAN: SamplePlan = SamplePlan {
     caches: Caches::Warm,
     energy: false,
     keep_outputs: false,
-    after_others: false,
+    run_up: None,
+};
+
+const BEHIND_OTHERS: RunUp = RunUp {
+    on_others: true,
+    closely: true,
 };
 
 unsafe extern "C" fn dawdles(arguments: *const *mut c_void) {
@@ -167,7 +172,7 @@ fn a_launch_on_new_inputs_follows_launches_on_others() {
     LAUNCHED.lock().unwrap().clear();
     let plan = SamplePlan {
         warm_nanos: 20_000_000,
-        after_others: true,
+        run_up: Some(BEHIND_OTHERS),
         ..PLAN
     };
     let samples = backend.sample(&plan).unwrap();
@@ -198,7 +203,7 @@ fn a_launch_on_new_inputs_that_does_nothing_leaves_nothing() {
     backend.poison(7).unwrap();
     LAUNCHES.store(0, Ordering::SeqCst);
     let plan = SamplePlan {
-        after_others: true,
+        run_up: Some(BEHIND_OTHERS),
         ..PLAN
     };
     backend.sample(&plan).unwrap();
