@@ -186,7 +186,7 @@ impl Expr {
     }
 
     /// A condition as Python, with kiln's meaning; `None` when it calls a function that Python has
-    /// no built-in way to say (`gcd`, `lcm`, `log2`).
+    /// no built-in way to say (`gcd`, `lcm`, `log2`), or is nested too deeply to be read again.
     pub fn to_python(&self) -> Option<String> {
         python::write(&self.node)
     }
@@ -262,6 +262,11 @@ fn unknown_name<S: AsRef<str>>(name: &NameRef, scope: &[S]) -> ExprError {
 impl BoundExpr {
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// How many parts it has: what evaluating it costs.
+    pub(crate) fn size(&self) -> usize {
+        self.node.size()
     }
 
     /// The slots this expression reads, ascending, each once.
@@ -361,6 +366,11 @@ impl<N> Node<N> {
                 otherwise,
             } => vec![then, condition, otherwise],
         }
+    }
+
+    /// How many nodes there are.
+    fn size(&self) -> usize {
+        1 + self.children().into_iter().map(Node::size).sum::<usize>()
     }
 
     fn visit_names<'a>(&'a self, visit: &mut impl FnMut(&'a N)) {

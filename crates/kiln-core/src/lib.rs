@@ -4,10 +4,13 @@
 pub mod acceptance;
 pub mod admission;
 pub mod architecture;
+pub mod cache_entry;
 pub mod diagnostic;
 pub mod dtype;
+pub mod escape;
 pub mod event;
 pub mod expression;
+pub mod gate_file;
 pub mod input;
 pub mod interchange;
 pub mod manifest;

@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::event::{Confirmation, Earlier};
 use crate::manifest::Manifest;
 use crate::protocol::DeviceInfo;
-use crate::space::Tunable;
+use crate::space::{MOST_TUNABLES, Tunable};
 use crate::study::{Baseline, Study};
 use crate::trial::{Assignment, CompileFacts, Outcome};
 use crate::value::Value;
@@ -199,6 +199,9 @@ impl Recording {
     fn check_tunables(&self) -> Result<(), String> {
         for (place, tunable) in self.tunables.iter().enumerate() {
             let name = &tunable.name;
+            if place == MOST_TUNABLES {
+                return Err(format!("it has more than {MOST_TUNABLES} tunables"));
+            }
             if self.tunables[..place].iter().any(|t| t.name == *name) {
                 return Err(format!("tunable `{name}` is there twice"));
             }
@@ -212,6 +215,8 @@ impl Recording {
     fn check_trials(&self) -> Result<(), String> {
         let mut numbers = HashSet::new();
         let mut configs = HashMap::new();
+        let listed = self.tunables.iter().map(|t| t.values.iter().map(key));
+        let listed: Vec<HashSet<String>> = listed.map(Iterator::collect).collect();
         for trial in &self.trials {
             let name = format!("trial {}", trial.number);
             if !numbers.insert(trial.number) {
@@ -221,9 +226,9 @@ impl Recording {
                 let (has, wants) = (trial.config.len(), self.tunables.len());
                 return Err(format!("{name} has {has} values for {wants} tunables"));
             }
-            for (value, tunable) in trial.config.iter().zip(&self.tunables) {
-                if !tunable.values.contains(value) {
-                    let tunable = &tunable.name;
+            for (place, value) in trial.config.iter().enumerate() {
+                if !listed[place].contains(&key(value)) {
+                    let tunable = &self.tunables[place].name;
                     return Err(format!(
                         "{name} has {tunable}={value}, which `{tunable}` does not list"
                     ));
@@ -329,10 +334,18 @@ impl Recording {
 }
 
 fn first_repeated(values: &[Value]) -> Option<&Value> {
-    let mut places = values.iter().enumerate();
-    places
-        .find(|(place, value)| values[..*place].contains(value))
-        .map(|(_, value)| value)
+    let mut seen = HashSet::new();
+    values.iter().find(|value| !seen.insert(key(value)))
+}
+
+/// The same for equal values and no others; lists may be too long to compare each with each.
+fn key(value: &Value) -> String {
+    // Both zeros are equal, and only one of them is written with a sign.
+    match value {
+        Value::Float(x) => format!("{:?}", x + 0.0),
+        Value::Int(i) => format!("i{i}"),
+        other => format!("{other:?}"),
+    }
 }
 
 fn check_samples(outcome: &Outcome, name: &str) -> Result<(), String> {

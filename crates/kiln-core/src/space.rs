@@ -36,6 +36,9 @@ pub struct Tunable {
     pub values: Vec<Value>,
 }
 
+/// Far more than any kernel has; what is done for each pair of them stays cheap.
+pub const MOST_TUNABLES: usize = 1024;
+
 /// One value per tunable, as positions in each tunable's list of values, in the space's order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Config(pub Box<[u16]>);
@@ -100,6 +103,8 @@ pub enum SpaceError {
     DuplicateValue { tunable: String, value: Value },
     #[error("tunable `{tunable}` lists a value that is not a number (NaN)")]
     NotANumber { tunable: String },
+    #[error("there are {count} tunables; the most is {MOST_TUNABLES}")]
+    TooManyTunables { count: usize },
     #[error("the name `{name}` is used twice")]
     DuplicateName { name: String },
     #[error("rule `{rule}` reads slot {slot}, but only {known} names are known")]

@@ -53,8 +53,10 @@ pub fn read_frame<H: DeserializeOwned>(input: &mut impl Read) -> io::Result<Opti
 
 /// Grows as bytes arrive, so a lying length costs no memory.
 fn read_exactly(input: &mut impl Read, wanted: u64) -> io::Result<Vec<u8>> {
-    // Address space only; memory is taken as bytes arrive.
-    let mut bytes = Vec::with_capacity(wanted.min(RESERVED_BYTES) as usize);
+    // Address space only; memory is taken as bytes arrive. Where there is none to be had, the bytes may
+    // still fit.
+    let mut bytes = Vec::new();
+    let _ = bytes.try_reserve_exact(wanted.min(RESERVED_BYTES) as usize);
     input.take(wanted).read_to_end(&mut bytes)?;
     if bytes.len() as u64 != wanted {
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -1,48 +1,82 @@
 //! Arrays from `.npy` files: inputs for a kernel, expected outputs for the supervisor.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::Read;
 
 use kiln_core::dtype::DType;
-use npyz::NpyFile;
+
+mod header;
+
+use header::Header;
+
+/// A header is a line of text; NumPy itself refuses to read one of more than 10 000 bytes.
+const MOST_HEADER_BYTES: usize = 1 << 20;
 
 /// The file's elements as bytes of `dtype`. Element type and count must match; nothing is cast.
-pub fn read(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|e| format!("cannot open `{path}`: {e}"))?;
-    let npy = NpyFile::new(BufReader::new(file))
-        .map_err(|e| format!("`{path}` is not a .npy file: {e}"))?;
-    if npy.len() != elements as u64 {
-        return Err(format!(
-            "`{path}` holds {} elements, {elements} are needed",
-            npy.len()
-        ));
-    }
-    if npy.order() != npyz::Order::C && npy.shape().len() > 1 {
-        return Err(format!("`{path}` is in Fortran order; save it in C order"));
-    }
-    let found = npy.dtype().descr();
-    let wanted = descriptor(dtype);
-    if found.trim_matches(['\'', '"']) != wanted {
-        return Err(format!(
-            "`{path}` holds {found}, {dtype} ({wanted}) is needed"
-        ));
-    }
-    let mut bytes = std::fs::read(path).map_err(|e| format!("cannot read `{path}`: {e}"))?;
-    let start = data_start(&bytes);
-    if bytes.len() < start + elements * dtype.size_bytes() {
-        return Err(format!("`{path}` is shorter than its header says"));
-    }
-    bytes.truncate(start + elements * dtype.size_bytes());
-    Ok(bytes.split_off(start))
+pub fn read(path: &str, dtype: DType, count: usize) -> Result<Vec<u8>, String> {
+    elements(&contents(path, dtype, count)?, dtype, count).map_err(|e| format!("`{path}` {e}"))
 }
 
-/// Where the elements begin: behind magic, version, header length and header. The header itself
-/// was read by the crate; only its length matters here, so that elements stay raw bytes.
-fn data_start(bytes: &[u8]) -> usize {
-    match bytes.get(6) {
-        Some(1) => 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]])),
-        _ => 12 + u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize,
+/// Expected values: `f64` bytes for a floating output (from a file of `f64` or of the output's own
+/// type), the output's own type for integers.
+pub fn read_expected(path: &str, dtype: DType, count: usize) -> Result<Vec<u8>, String> {
+    expected(&contents(path, DType::F64, count)?, dtype, count).map_err(|e| format!("`{path}` {e}"))
+}
+
+/// As much of a file as could matter: one that is far too long is not read to its end.
+fn contents(path: &str, dtype: DType, count: usize) -> Result<Vec<u8>, String> {
+    let cannot = |e: std::io::Error| format!("cannot open `{path}`: {e}");
+    let file = File::open(path).map_err(cannot)?;
+    if !file.metadata().map_err(cannot)?.is_file() {
+        return Err(format!("`{path}` is not a regular file"));
     }
+    let most = count
+        .saturating_mul(dtype.size_bytes())
+        .saturating_add(MOST_HEADER_BYTES);
+    let mut bytes = Vec::new();
+    file.take(most as u64)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("cannot read `{path}`: {e}"))?;
+    Ok(bytes)
+}
+
+/// `read`, given what is in the file; an error is what is to be said about it.
+pub fn elements(file: &[u8], dtype: DType, count: usize) -> Result<Vec<u8>, String> {
+    let header = Header::read(file).map_err(|e| format!("is not a .npy file: {e}"))?;
+    if header.elements() != Some(count as u64) {
+        let found = header
+            .elements()
+            .map_or("too many".to_string(), |n| n.to_string());
+        return Err(format!("holds {found} elements, {count} are needed"));
+    }
+    if header.fortran_order && header.shape.len() > 1 {
+        return Err("is in Fortran order; save it in C order".to_string());
+    }
+    let (found, wanted) = (&header.descriptor, descriptor(dtype));
+    if found != wanted {
+        return Err(format!("holds '{found}', {dtype} ({wanted}) is needed"));
+    }
+    let data = &file[header.length..];
+    let wanted = count.checked_mul(dtype.size_bytes());
+    match wanted.and_then(|bytes| data.get(..bytes)) {
+        Some(data) => Ok(data.to_vec()),
+        None => Err("is shorter than its header says".to_string()),
+    }
+}
+
+/// `read_expected`, given what is in the file.
+pub fn expected(file: &[u8], dtype: DType, count: usize) -> Result<Vec<u8>, String> {
+    if !dtype.is_float() {
+        return elements(file, dtype, count);
+    }
+    elements(file, DType::F64, count).or_else(|wide_error| {
+        let own = elements(file, dtype, count).map_err(|_| wide_error)?;
+        let mut wide = Vec::with_capacity(count * 8);
+        for element in own.chunks_exact(dtype.size_bytes()) {
+            DType::F64.push_f64(dtype.read_f64(element), &mut wide);
+        }
+        Ok(wide)
+    })
 }
 
 /// NumPy's code for little-endian elements; bfloat16 has none and is stored as 16-bit words.
@@ -63,29 +97,13 @@ fn descriptor(dtype: DType) -> &'static str {
     }
 }
 
-/// Expected values: `f64` bytes for a floating output (from a file of `f64` or of the output's own
-/// type), the output's own type for integers.
-pub fn read_expected(path: &str, dtype: DType, elements: usize) -> Result<Vec<u8>, String> {
-    if !dtype.is_float() {
-        return read(path, dtype, elements);
-    }
-    read(path, DType::F64, elements).or_else(|wide_error| {
-        let own = read(path, dtype, elements).map_err(|_| wide_error)?;
-        let mut wide = Vec::with_capacity(elements * 8);
-        for element in own.chunks_exact(dtype.size_bytes()) {
-            DType::F64.push_f64(dtype.read_f64(element), &mut wide);
-        }
-        Ok(wide)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn write(path: &std::path::Path, descr: &str, count: usize, data: &[u8]) {
+    fn file(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let mut header =
-            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({count},), }}");
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');
         }
@@ -94,7 +112,12 @@ mod tests {
         bytes.extend((header.len() as u16).to_le_bytes());
         bytes.extend(header.as_bytes());
         bytes.extend(data);
-        std::fs::write(path, bytes).unwrap();
+        bytes
+    }
+
+    fn two_floats() -> Vec<u8> {
+        let floats = [1.5f32, -2.0];
+        floats.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
     #[test]
@@ -102,11 +125,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.npy");
         let shown = path.display().to_string();
-        let data: Vec<u8> = [1.5f32, -2.0]
-            .iter()
-            .flat_map(|v| v.to_le_bytes())
-            .collect();
-        write(&path, "<f4", 2, &data);
+        let data = two_floats();
+        std::fs::write(&path, file("<f4", "(2,)", &data)).unwrap();
         assert_eq!(read(&shown, DType::F32, 2).unwrap(), data);
         assert!(
             read(&shown, DType::F32, 3)
@@ -116,14 +136,34 @@ mod tests {
         assert!(read(&shown, DType::F64, 2).unwrap_err().contains("f64"));
         let wide = read_expected(&shown, DType::F32, 2).unwrap();
         assert_eq!(DType::F64.read_f64(&wide[8..]), -2.0);
-        write(&path, "<f4", 2, &data[..5]);
+        std::fs::write(&path, file("<f4", "(2,)", &data[..5])).unwrap();
         assert!(read(&shown, DType::F32, 2).is_err());
         std::fs::write(&path, b"junk").unwrap();
         assert!(read(&shown, DType::F32, 2).unwrap_err().contains(".npy"));
+        let folder = dir.path().display().to_string();
+        assert!(read(&folder, DType::F32, 2).is_err());
+    }
+
+    #[test]
+    fn a_file_longer_than_needed_is_read_as_far_as_needed() {
+        let mut data = two_floats();
+        data.extend([7; 9]);
+        let read = elements(&file("<f4", "(1, 2)", &data), DType::F32, 2).unwrap();
+        assert_eq!(read, two_floats());
+    }
+
+    #[test]
+    fn sizes_that_no_memory_holds_are_refused() {
+        for shape in ["(4294967296, 4294967297)", "(18446744073709551615,)"] {
+            let bent = file("<f4", shape, &two_floats());
+            assert!(elements(&bent, DType::F32, 2).is_err(), "{shape}");
+        }
+        let most = elements(&file("<f4", "(2,)", &[]), DType::F32, usize::MAX);
+        assert!(most.is_err());
     }
 
     /// A file with a header of our own, in version 1 or 2 of the format.
-    fn file(
+    fn stored(
         version: u8,
         fortran: &str,
         shape: &str,
@@ -157,7 +197,7 @@ mod tests {
             // What follows the last element is none of them.
             let longer = [&data[..], &[7; 5]].concat();
             for version in [1, 2] {
-                let path = file(version, "False", "(3,)", descriptor(dtype), &longer);
+                let path = stored(version, "False", "(3,)", descriptor(dtype), &longer);
                 let path = path.display().to_string();
                 assert_eq!(read(&path, dtype, 3).unwrap(), data, "{dtype}");
                 let expected = read_expected(&path, dtype, 3);
@@ -166,7 +206,7 @@ mod tests {
                     false => assert_eq!(expected.unwrap(), data),
                 }
             }
-            let short = file(1, "False", "(3,)", descriptor(dtype), &data[1..]);
+            let short = stored(1, "False", "(3,)", descriptor(dtype), &data[1..]);
             let why = read(&short.display().to_string(), dtype, 3).unwrap_err();
             assert!(why.contains("shorter"), "{why}");
         }
@@ -176,7 +216,7 @@ mod tests {
     fn columns_first_is_refused_where_it_matters() {
         let data = [0; 48];
         let read = |fortran, shape| {
-            let path = file(1, fortran, shape, "<f8", &data);
+            let path = stored(1, fortran, shape, "<f8", &data);
             read(&path.display().to_string(), DType::F64, 6)
         };
         assert!(read("True", "(2, 3)").unwrap_err().contains("Fortran"));

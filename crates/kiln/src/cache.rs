@@ -16,8 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+pub use kiln_core::cache_entry::Recipe;
+use kiln_core::cache_entry::{ABSENT, Dependencies, Entry};
 use kiln_core::protocol::Compiled;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::durable;
 use crate::exit::Failure;
@@ -26,29 +28,8 @@ use crate::settings;
 #[cfg(test)]
 mod tests;
 
-/// Part of every key; raised when the meaning of an entry changes.
-const FORMAT: &str = "kiln-cache-4";
-
 /// A compiler has a day at most (`compile_timeout_seconds`); what is older than this is nobody's.
 const STAGED_AT_MOST: Duration = Duration::from_secs(2 * 24 * 3600);
-
-/// Stands for the hash of a file that must not be there.
-const ABSENT: &str = "absent";
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Recipe(String);
-
-impl Recipe {
-    /// `parts` must be given in a fixed order; lengths are hashed too, so parts cannot run together.
-    pub fn new<'p>(parts: impl IntoIterator<Item = &'p str>) -> Recipe {
-        let mut hasher = blake3::Hasher::new();
-        for part in std::iter::once(FORMAT).chain(parts) {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-        Recipe(hasher.finalize().to_hex().to_string())
-    }
-}
 
 /// An image in the cache, verified when it was looked up.
 #[derive(Clone, Debug)]
@@ -59,18 +40,6 @@ pub struct Artifact {
     pub image_bytes: u64,
     /// What the compiler said when it made the image.
     pub compiled: Compiled,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Entry {
-    image_hash: String,
-    compiled: Compiled,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Dependencies {
-    /// Path and content hash of every file the compiler read, or looked for in vain.
-    files: Vec<(String, String)>,
 }
 
 pub struct Cache {
@@ -152,7 +121,7 @@ impl Cache {
     /// The image for a recipe, if it is there, whole, and its headers have not changed.
     pub fn look_up(&self, recipe: &Recipe) -> Option<Artifact> {
         let text = fs::read(self.recipe_path(recipe)).ok()?;
-        let dependencies: Dependencies = serde_json::from_slice(&text).ok()?;
+        let dependencies = Dependencies::parse(&text).ok()?;
         let current = dependencies
             .files
             .iter()
@@ -163,7 +132,7 @@ impl Cache {
         if !current {
             return None;
         }
-        let artifact = self.read_entry(&image_key(recipe, &dependencies)).ok()?;
+        let artifact = self.read_entry(&dependencies.image_key(recipe)).ok()?;
         // Recently used entries are the last to be evicted; a failure to note it is harmless.
         let _ = fs::File::open(&artifact.image).and_then(|f| f.set_modified(SystemTime::now()));
         Some(artifact)
@@ -189,7 +158,7 @@ impl Cache {
             files.push((String::new(), image_hash.clone()));
         }
         let dependencies = Dependencies { files };
-        let key = image_key(recipe, &dependencies);
+        let key = dependencies.image_key(recipe);
         let entry = Entry {
             image_hash,
             compiled: Compiled {
@@ -200,10 +169,7 @@ impl Cache {
         };
         // Image first, then what points to it: a reader never follows a pointer to nothing.
         fs::rename(staged, self.image_path(&key))?;
-        self.write_atomically(
-            &self.entry_path(&key),
-            &sealed(&serde_json::to_vec(&entry)?),
-        )?;
+        self.write_atomically(&self.entry_path(&key), &entry.to_bytes()?)?;
         let pointer = self.recipe_path(recipe);
         if compiled.is_uncacheable {
             // Without a pointer nobody finds it; an older one may be there from before an edit.
@@ -260,7 +226,8 @@ impl Cache {
     }
 
     fn recipe_path(&self, recipe: &Recipe) -> PathBuf {
-        self.root.join("recipes").join(format!("{}.json", recipe.0))
+        let name = format!("{}.json", recipe.name());
+        self.root.join("recipes").join(name)
     }
 
     fn image_path(&self, key: &str) -> PathBuf {
@@ -274,7 +241,7 @@ impl Cache {
     fn read_entry(&self, key: &str) -> io::Result<Artifact> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the entry is damaged");
         let file = fs::read(self.entry_path(key))?;
-        let entry: Entry = serde_json::from_slice(opened(&file).ok_or_else(damaged)?)?;
+        let entry = Entry::parse(&file).ok_or_else(damaged)?;
         let image = fs::read(self.image_path(key))?;
         if blake3::hash(&image).to_hex().as_str() != entry.image_hash {
             return Err(damaged());
@@ -295,6 +262,10 @@ impl Cache {
 
     fn file_hash(&self, path: &Path) -> io::Result<String> {
         let facts = fs::metadata(path)?;
+        // A device has no end, and a pipe keeps its reader waiting.
+        if !facts.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
         let stamp = (path.to_path_buf(), facts.len(), facts.modified()?);
         let known = self
             .hashes
@@ -354,28 +325,10 @@ impl Cache {
     }
 }
 
-/// A text behind its own hash. The list of a recipe needs none: its hash is the name of the image.
-fn sealed(text: &[u8]) -> Vec<u8> {
-    let hash = blake3::hash(text).to_hex();
-    [hash.as_bytes(), b"\n", text].concat()
-}
-
-/// The text, if it is what was sealed.
-fn opened(sealed: &[u8]) -> Option<&[u8]> {
-    let (hash, rest) = sealed.split_at_checked(blake3::OUT_LEN * 2)?;
-    let text = rest.strip_prefix(b"\n")?;
-    (blake3::hash(text).to_hex().as_bytes() == hash).then_some(text)
-}
-
 struct StoredImage {
     key: String,
     bytes: u64,
     used: SystemTime,
-}
-
-fn image_key(recipe: &Recipe, dependencies: &Dependencies) -> String {
-    let hashes = dependencies.files.iter().map(|(_, hash)| hash.as_str());
-    Recipe::new(std::iter::once(recipe.0.as_str()).chain(hashes)).0
 }
 
 fn rand_bytes() -> [u8; 16] {

@@ -5,6 +5,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use kiln_core::diagnostic::printable_lines;
+use kiln_core::escape;
 
 use crate::exit::Failure;
 
@@ -18,28 +19,8 @@ pub fn data(text: &str) {
 pub fn document(json: &impl std::fmt::Display) {
     write_or_leave(
         &mut io::stdout().lock(),
-        &without_controls(&format!("{json:#}")),
+        &escape::json(&format!("{json:#}")),
     );
-}
-
-/// JSON itself escapes the first 32 control characters; terminals obey the later ones too. They can
-/// only be inside strings, where an escape means the same.
-fn without_controls(json: &str) -> std::borrow::Cow<'_, str> {
-    if !json.contains(is_late_control) {
-        return json.into();
-    }
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match is_late_control(c) {
-            true => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out.into()
-}
-
-fn is_late_control(c: char) -> bool {
-    c != '\n' && c.is_control()
 }
 
 /// Writes talk to standard error. Failing to talk is no reason to stop. Much of what is said comes
@@ -56,7 +37,7 @@ pub fn talks_to_terminal() -> bool {
 /// else is: a file of events with a hole in it looks like one without.
 pub fn stream(line: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    match writeln!(out, "{}", without_controls(line)).and_then(|()| out.flush()) {
+    match writeln!(out, "{}", escape::json(line)).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(e) => Err(cannot_write(&e)),
@@ -89,25 +70,5 @@ fn write_or_leave(out: &mut impl Write, text: &str) {
             talk(&failure.to_string());
             std::process::exit(failure.exit as i32);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_keeps_its_meaning_without_control_characters() {
-        let value = serde_json::json!({"a\u{9b}31m": "\u{1b}[2J\u{7f}\u{85}\n plain ä"});
-        let text = format!("{value:#}");
-        let shown = without_controls(&text);
-        assert!(
-            shown.chars().all(|c| c == '\n' || !c.is_control()),
-            "{shown}"
-        );
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&shown).unwrap(),
-            value
-        );
     }
 }

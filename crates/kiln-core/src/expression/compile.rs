@@ -6,9 +6,15 @@
 //! and `f64` with no allocation. Meaning is that of `BoundExpr::eval`; the arithmetic is shared
 //! with it, and a property test holds the two together.
 
+use std::cell::Cell;
+
 use super::evaluate::{eval, integer_binary, integer_call, is_pow2, real_binary, whole};
 use super::{BinaryOp, BoundExpr, CompareOp, Function, Node};
 use crate::value::Value;
+
+mod chain;
+
+pub(super) use chain::{Chain, Item, Link};
 
 /// Whether a rule holds, as a function of value positions.
 #[derive(Clone, Debug)]
@@ -21,8 +27,7 @@ pub(super) enum Int {
     Table(Table<i64>),
     Binary(BinaryOp, Box<[Int; 2]>),
     Call(Function, Box<[Int; 2]>),
-    Compare(CompareOp, Box<[Int; 2]>),
-    CompareReal(CompareOp, Box<[Real; 2]>),
+    Chain(Box<Chain>),
     Truth(Box<Real>),
     Not(Box<Int>),
     And(Box<[Int; 2]>),
@@ -60,16 +65,50 @@ pub(super) struct Table<T> {
     pub(super) results: Box<[Option<T>]>,
 }
 
-enum Typed {
+#[derive(Clone, Debug)]
+pub(super) enum Typed {
     Int(Int),
     Real(Real),
 }
 
+/// The value of a `Typed`.
+#[derive(Clone, Copy, Debug)]
+enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+/// What each slot can be, and how much may still be spent on tables.
+struct Domains<'d> {
+    lists: &'d [&'d [Value]],
+    steps_left: Cell<u64>,
+}
+
+/// Nodes evaluated to make all tables of one rule: less than a second. Beyond it the rule is interpreted.
+const MOST_TABLE_STEPS: u64 = 4_000_000;
+
+impl Domains<'_> {
+    fn varies(&self, slot: usize) -> bool {
+        self.lists[slot].len() > 1
+    }
+
+    /// False when there is too little left.
+    fn spend(&self, steps: u64) -> bool {
+        let left = self.steps_left.get().checked_sub(steps);
+        self.steps_left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+}
+
 impl Predicate {
     /// `domains[slot]` lists what a slot can be. `None` when the kinds cannot be decided ahead (a
-    /// name that is text here and a number there); such a rule is left to `BoundExpr::eval`.
+    /// name that is text here and a number there) or its tables would be huge; such a rule is left to `BoundExpr::eval`.
     pub(crate) fn compile(expr: &BoundExpr, domains: &[&[Value]]) -> Option<Predicate> {
-        typed(&expr.node, domains).map(|t| Predicate(truth(t)))
+        let domains = Domains {
+            lists: domains,
+            steps_left: Cell::new(MOST_TABLE_STEPS),
+        };
+        typed(&expr.node, &domains).map(|t| Predicate(truth(t)))
     }
 
     /// `positions[slot]` is a position in that slot's domain; slots with a domain of one value are
@@ -96,8 +135,7 @@ impl Int {
             Int::Call(function, ab) => {
                 return integer_call(*function, ab[0].run(p)?, ab[1].run(p)?).ok();
             }
-            Int::Compare(op, ab) => i64::from(compare(*op, &ab[0].run(p)?, &ab[1].run(p)?)?),
-            Int::CompareReal(op, ab) => i64::from(compare(*op, &ab[0].run(p)?, &ab[1].run(p)?)?),
+            Int::Chain(chain) => return chain.run(p),
             Int::Truth(a) => i64::from(a.run(p)? != 0.0),
             Int::Not(a) => i64::from(a.run(p)? == 0),
             Int::And(ab) => i64::from(ab[0].run(p)? != 0 && ab[1].run(p)? != 0),
@@ -215,14 +253,14 @@ fn real(typed: Typed) -> Real {
     }
 }
 
-fn typed(node: &Node<usize>, domains: &[&[Value]]) -> Option<Typed> {
+fn typed(node: &Node<usize>, domains: &Domains<'_>) -> Option<Typed> {
     if matches!(node, Node::List(_)) {
         return None;
     }
     let mut free = None;
     let mut free_count = 0;
     node.visit_names(&mut |&slot| {
-        if domains[slot].len() > 1 && free != Some(slot) {
+        if domains.varies(slot) && free != Some(slot) {
             free = Some(slot);
             free_count += 1;
         }
@@ -278,7 +316,9 @@ fn typed(node: &Node<usize>, domains: &[&[Value]]) -> Option<Typed> {
             }
             (a, b) => Typed::Real(Real::Binary(*op, Box::new([real(a), real(b)]))),
         },
-        Node::Chain(first, rest) => Typed::Int(chain(first, rest, domains)?),
+        Node::Chain(first, rest) => {
+            Typed::Int(Int::Chain(Box::new(Chain::compile(first, rest, domains)?)))
+        }
         Node::Call(function, arguments) => match function {
             Function::Min | Function::Max => extreme(*function, arguments, domains)?,
             Function::CeilDiv | Function::AlignUp | Function::Gcd | Function::Lcm => {
@@ -308,7 +348,12 @@ fn typed(node: &Node<usize>, domains: &[&[Value]]) -> Option<Typed> {
 }
 
 /// Evaluates a node that reads at most one slot for every value of that slot.
-fn tabulate(node: &Node<usize>, slot: Option<usize>, domains: &[&[Value]]) -> Option<Typed> {
+fn tabulate(node: &Node<usize>, slot: Option<usize>, domains: &Domains<'_>) -> Option<Typed> {
+    let values = slot.map_or(1, |slot| domains.lists[slot].len());
+    if !domains.spend(node.size() as u64 * values as u64) {
+        return None;
+    }
+    let domains = domains.lists;
     let at = |position: usize| {
         let value = |s: usize| &domains[s][if Some(s) == slot { position } else { 0 }];
         eval(node, &value).ok()
@@ -342,73 +387,7 @@ fn tabulate(node: &Node<usize>, slot: Option<usize>, domains: &[&[Value]]) -> Op
     })))
 }
 
-/// A chain is the conjunction of its links. The middle operands are evaluated twice, which is
-/// harmless: they have no effects, and an error in one shows in the first link that reads it.
-fn chain(
-    first: &Node<usize>,
-    rest: &[(CompareOp, Node<usize>)],
-    domains: &[&[Value]],
-) -> Option<Int> {
-    let mut left = first;
-    let mut links = Vec::with_capacity(rest.len());
-    for (position, (op, right)) in rest.iter().enumerate() {
-        links.push(match (op, right) {
-            (CompareOp::In | CompareOp::NotIn, Node::List(items)) => {
-                // Comparing the list further is an error, but only where the membership holds.
-                if position + 1 < rest.len() {
-                    return None;
-                }
-                let mut found = Int::Constant(0);
-                for item in items.iter().rev() {
-                    let equal = link(CompareOp::Equal, left, item, domains)?;
-                    found = Int::Or(Box::new([equal, found]));
-                }
-                // The left side is evaluated even when the list is empty.
-                if items.is_empty() {
-                    return None;
-                }
-                match op {
-                    CompareOp::In => found,
-                    _ => Int::Not(Box::new(found)),
-                }
-            }
-            (CompareOp::In | CompareOp::NotIn, _) => return None,
-            _ => link(*op, left, right, domains)?,
-        });
-        left = right;
-    }
-    let mut links = links.into_iter().rev();
-    let last = links.next()?;
-    Some(links.fold(last, |rest, link| Int::And(Box::new([link, rest]))))
-}
-
-fn link(
-    op: CompareOp,
-    left: &Node<usize>,
-    right: &Node<usize>,
-    domains: &[&[Value]],
-) -> Option<Int> {
-    // As a node of its own a link may read a single name and become a table; this is what makes
-    // text comparisons fast.
-    if !matches!(right, Node::List(_)) {
-        let node = Node::Chain(Box::new(left.clone()), vec![(op, right.clone())]);
-        let mut slots = Vec::new();
-        node.visit_names(&mut |&slot| {
-            if domains[slot].len() > 1 && !slots.contains(&slot) {
-                slots.push(slot);
-            }
-        });
-        if slots.len() <= 1 {
-            return tabulate(&node, slots.first().copied(), domains).map(truth);
-        }
-    }
-    Some(match (typed(left, domains)?, typed(right, domains)?) {
-        (Typed::Int(a), Typed::Int(b)) => Int::Compare(op, Box::new([a, b])),
-        (a, b) => Int::CompareReal(op, Box::new([real(a), real(b)])),
-    })
-}
-
-fn extreme(function: Function, arguments: &[Node<usize>], domains: &[&[Value]]) -> Option<Typed> {
+fn extreme(function: Function, arguments: &[Node<usize>], domains: &Domains<'_>) -> Option<Typed> {
     let items = match arguments {
         [Node::List(items)] => items.as_slice(),
         many => many,

@@ -12,9 +12,6 @@ const MAX_TOKENS: usize = 4_000;
 
 pub(super) fn parse(text: &str, dialect: Dialect) -> Result<Node<NameRef>, ExprError> {
     let tokens = tokenize(text, dialect)?;
-    if tokens.len() > MAX_TOKENS {
-        return Err(error("expression is too long", 0..text.len(), None));
-    }
     let mut parser = Parser {
         tokens,
         position: 0,
@@ -131,6 +128,9 @@ fn tokenize(text: &str, dialect: Dialect) -> Result<Vec<Token>, ExprError> {
             let span = at..at + character.len_utf8();
             return Err(error(format!("unexpected `{character}`"), span, hint));
         };
+        if tokens.len() == MAX_TOKENS {
+            return Err(error("expression is too long", 0..text.len(), None));
+        }
         tokens.push(Token {
             kind,
             text: text[start..at].to_string(),

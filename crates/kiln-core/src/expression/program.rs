@@ -4,11 +4,13 @@
 //! long ago need not run again for every value of the last one, and what two rules have in common
 //! need not run twice: steps are shared, and each belongs to the column that completes it.
 
-use std::collections::HashMap;
-
-use super::compile::{Int, Predicate, Real, compare};
+use super::compile::{Predicate, compare};
 use super::evaluate::{integer_binary, integer_call, is_pow2, real_binary, whole};
 use super::{BinaryOp, CompareOp, Function};
+
+mod build;
+
+use build::Builder;
 
 /// The number of a step; its result is in the register of that number.
 type Register = u32;
@@ -255,139 +257,5 @@ fn operands(step: Step) -> [Option<Register>; 3] {
         | Step::ToReal(a)
         | Step::Log2(a)
         | Step::Sqrt(a) => [Some(a), None, None],
-    }
-}
-
-/// Turns trees into shared steps.
-struct Builder {
-    steps: Vec<Step>,
-    /// By step, the column that binds the last of what it reads.
-    completed_by: Vec<Option<usize>>,
-    known: HashMap<Step, Register>,
-    tables: Vec<(usize, Box<[Cell]>)>,
-    column_of: HashMap<usize, usize>,
-}
-
-impl Builder {
-    fn new(slots: &[usize]) -> Builder {
-        Builder {
-            steps: Vec::new(),
-            completed_by: Vec::new(),
-            known: HashMap::new(),
-            tables: Vec::new(),
-            column_of: slots.iter().enumerate().map(|(c, &s)| (s, c)).collect(),
-        }
-    }
-
-    fn step(&mut self, step: Step) -> Register {
-        if let Some(&register) = self.known.get(&step) {
-            return register;
-        }
-        let completed = match step {
-            Step::Lookup { slot, .. } => self.column_of.get(&slot).copied(),
-            _ => operands(step)
-                .into_iter()
-                .flatten()
-                .filter_map(|r| self.completed_by[r as usize])
-                .max(),
-        };
-        let register = self.steps.len() as Register;
-        self.steps.push(step);
-        self.completed_by.push(completed);
-        self.known.insert(step, register);
-        register
-    }
-
-    fn lookup(&mut self, slot: usize, results: Box<[Cell]>) -> Register {
-        let found = self
-            .tables
-            .iter()
-            .position(|(s, known)| *s == slot && *known == results);
-        let table = found.unwrap_or_else(|| {
-            self.tables.push((slot, results));
-            self.tables.len() - 1
-        });
-        self.step(Step::Lookup {
-            slot,
-            table: table as u32,
-        })
-    }
-
-    fn int(&mut self, node: &Int) -> Register {
-        let step = match node {
-            Int::Constant(x) => Step::Constant(*x),
-            Int::Table(table) => return self.lookup(table.slot, table.results.clone()),
-            Int::Binary(op, ab) => Step::IntBinary(*op, self.int(&ab[0]), self.int(&ab[1])),
-            Int::Call(function, ab) => Step::IntCall(*function, self.int(&ab[0]), self.int(&ab[1])),
-            Int::Compare(op, ab) => Step::CompareInt(*op, self.int(&ab[0]), self.int(&ab[1])),
-            Int::CompareReal(op, ab) => {
-                Step::CompareReal(*op, self.real(&ab[0]), self.real(&ab[1]))
-            }
-            Int::Truth(a) => Step::Truth(self.real(a)),
-            Int::Not(a) => Step::Not(self.int(a)),
-            Int::And(ab) => Step::And(self.int(&ab[0]), self.int(&ab[1])),
-            Int::Or(ab) => Step::Or(self.int(&ab[0]), self.int(&ab[1])),
-            Int::AndOperand(ab) => {
-                let (a, b) = (self.int(&ab[0]), self.int(&ab[1]));
-                Step::If(a, b, a)
-            }
-            Int::OrOperand(ab) => {
-                let (a, b) = (self.int(&ab[0]), self.int(&ab[1]));
-                Step::If(a, a, b)
-            }
-            Int::If(parts) => {
-                let [condition, then, otherwise] = &**parts;
-                Step::If(self.int(condition), self.int(then), self.int(otherwise))
-            }
-            Int::Extreme(function, items) => {
-                let mut best = self.int(&items[0]);
-                for item in &items[1..] {
-                    let item = self.int(item);
-                    best = self.step(Step::IntExtreme(*function, best, item));
-                }
-                return best;
-            }
-            Int::Negate(a) => Step::IntNegate(self.int(a)),
-            Int::Abs(a) => Step::IntAbs(self.int(a)),
-            Int::IsPow2(a) => Step::IsPow2(self.int(a)),
-            Int::Whole(function, a) => Step::Whole(*function, self.real(a)),
-        };
-        self.step(step)
-    }
-
-    fn real(&mut self, node: &Real) -> Register {
-        let step = match node {
-            Real::Constant(x) => Step::Constant(bits(*x)),
-            Real::Table(table) => {
-                let results = table.results.iter().map(|x| x.map(bits)).collect();
-                return self.lookup(table.slot, results);
-            }
-            Real::FromInt(a) => Step::ToReal(self.int(a)),
-            Real::Binary(op, ab) => Step::RealBinary(*op, self.real(&ab[0]), self.real(&ab[1])),
-            Real::If(condition, ab) => {
-                Step::If(self.int(condition), self.real(&ab[0]), self.real(&ab[1]))
-            }
-            Real::AndOperand(ab) => {
-                let (a, b) = (self.real(&ab[0]), self.real(&ab[1]));
-                Step::If(self.step(Step::Truth(a)), b, a)
-            }
-            Real::OrOperand(ab) => {
-                let (a, b) = (self.real(&ab[0]), self.real(&ab[1]));
-                Step::If(self.step(Step::Truth(a)), a, b)
-            }
-            Real::Extreme(function, items) => {
-                let mut best = self.real(&items[0]);
-                for item in &items[1..] {
-                    let item = self.real(item);
-                    best = self.step(Step::RealExtreme(*function, best, item));
-                }
-                return best;
-            }
-            Real::Negate(a) => Step::RealNegate(self.real(a)),
-            Real::Abs(a) => Step::RealAbs(self.real(a)),
-            Real::Log2(a) => Step::Log2(self.real(a)),
-            Real::Sqrt(a) => Step::Sqrt(self.real(a)),
-        };
-        self.step(step)
     }
 }

@@ -143,13 +143,25 @@ fn rewrite(node: Node<NameRef>, wanted: Wanted) -> Node<NameRef> {
     }
 }
 
-/// As Python, every operand in parentheses unless it is a name or a literal.
+/// The longest text of a part: `round` and `align_up` say their operands more than once, so that nesting
+/// them multiplies.
+const MOST_TEXT: usize = 1 << 16;
+
+/// As Python, every operand in parentheses unless it is a name, a literal or the beginning of the same sum,
+/// product, `and` or `or`.
 pub(super) fn write(node: &Node<NameRef>) -> Option<String> {
-    written(node, Wanted::Truth)
+    readable(written(node, Wanted::Truth)?)
 }
 
 pub(super) fn write_value(node: &Node<NameRef>) -> Option<String> {
-    written(node, Wanted::Value)
+    readable(written(node, Wanted::Value)?)
+}
+
+/// Parentheses make a text deeper than its tree; one that is too deep to be read is not written.
+fn readable(text: String) -> Option<String> {
+    super::parse::parse(&text, Dialect::Python)
+        .is_ok()
+        .then_some(text)
 }
 
 fn written(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {
@@ -160,14 +172,20 @@ fn written(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {
         Wanted::Truth => text,
         Wanted::Value => format!("True if {text} else False"),
     };
-    Some(match node {
+    let text = match node {
         Node::Literal(literal) => value_text(literal),
         Node::Name(name) => name.name.clone(),
         Node::List(items) => format!("[{}]", list(items)?),
         Node::Negate(a) => format!("-{}", value(a)?),
         Node::Not(a) => format!("not {}", truth(a)?),
-        Node::And(a, b) => connective(format!("{} and {}", truth(a)?, truth(b)?)),
-        Node::Or(a, b) => connective(format!("{} or {}", truth(a)?, truth(b)?)),
+        Node::And(a, b) => {
+            let first = first(a, matches!(**a, Node::And(..)), Wanted::Truth)?;
+            connective(format!("{first} and {}", truth(b)?))
+        }
+        Node::Or(a, b) => {
+            let first = first(a, matches!(**a, Node::Or(..)), Wanted::Truth)?;
+            connective(format!("{first} or {}", truth(b)?))
+        }
         Node::AndOperand(a, b) => format!("{} and {}", value(a)?, value(b)?),
         Node::OrOperand(a, b) => format!("{} or {}", value(a)?, value(b)?),
         Node::If {
@@ -180,7 +198,12 @@ fn written(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {
             truth(condition)?,
             operand(otherwise, wanted)?
         ),
-        Node::Binary(op, a, b) => format!("{} {} {}", value(a)?, binary_symbol(*op), value(b)?),
+        Node::Binary(op, a, b) => {
+            let continues =
+                matches!(&**a, Node::Binary(before, ..) if op.level() == before.level());
+            let first = first(a, continues && op.level().is_some(), Wanted::Value)?;
+            format!("{first} {} {}", binary_symbol(*op), value(b)?)
+        }
         Node::Chain(first, rest) => {
             let mut text = value(first)?;
             for (op, right) in rest {
@@ -189,7 +212,29 @@ fn written(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {
             text
         }
         Node::Call(function, arguments) => call(*function, arguments)?,
-    })
+    };
+    (text.len() <= MOST_TEXT).then_some(text)
+}
+
+/// The left operand, without parentheses where it continues the same run of operators.
+fn first(node: &Node<NameRef>, continues: bool, wanted: Wanted) -> Option<String> {
+    match continues {
+        true => written(node, wanted),
+        false => operand(node, wanted),
+    }
+}
+
+impl BinaryOp {
+    /// Operators of one level are taken from left to right; `None` for the power, which is not.
+    fn level(self) -> Option<u8> {
+        match self {
+            BinaryOp::Add | BinaryOp::Subtract => Some(0),
+            BinaryOp::Multiply | BinaryOp::Divide | BinaryOp::FloorDivide | BinaryOp::Remainder => {
+                Some(1)
+            }
+            BinaryOp::Power => None,
+        }
+    }
 }
 
 fn operand(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {

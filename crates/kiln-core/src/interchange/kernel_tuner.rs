@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
-use crate::space::{Space, Tunable};
+use crate::space::{MOST_TUNABLES, Space, Tunable};
 
 use super::json::{self, Item, Object};
 use super::rows::{Cells, Rows, failure, plausible};
@@ -175,6 +175,10 @@ fn tunables(root: &Object<'_>, listed: Object<'_>) -> Result<Vec<Tunable>, Diagn
             .collect::<Result<_, _>>()?,
         None => listed.members.iter().map(|(k, _)| k.to_string()).collect(),
     };
+    if names.len() > MOST_TUNABLES {
+        let many = format!("there are more than {MOST_TUNABLES} parameters");
+        return Err(listed.item.error(many));
+    }
     let mut tunables = Vec::with_capacity(names.len());
     for name in names {
         let values = listed.require(&name, "`tune_params`")?.array()?;

@@ -14,8 +14,11 @@ use scan::Scan;
 
 /// A tunable cannot have more values than this, so no list needs to.
 const MOST_ITEMS: usize = 65_536;
-/// Loop steps of all comprehensions together; an `if` may throw away most of them.
-const MOST_STEPS: usize = 1_000_000;
+/// Parts of expressions evaluated and pieces of text read, in all comprehensions together; an `if` may
+/// throw away most of what they make.
+const MOST_STEPS: usize = 4_000_000;
+/// Of the text of a list, which is read anew whenever a loop comes to it.
+const BYTES_PER_STEP: usize = 8;
 const MOST_NESTED: usize = 30;
 
 /// Evaluates a list expression; spans in the error are within `text`.
@@ -67,6 +70,7 @@ impl<'t> Reader<'t> {
 
     /// A sum of list terms.
     fn list(&mut self, span: Range<usize>, scope: &Scope) -> Result<Vec<Value>, ExprError> {
+        self.spend(1 + span.len() / BYTES_PER_STEP, &span)?;
         let mut all = Vec::new();
         for term in self.split(&span, b'+')? {
             let values = self.term(self.trimmed(term), scope)?;
@@ -252,7 +256,8 @@ impl<'t> Reader<'t> {
         let mut values = Vec::new();
         let mut scope = scope.clone();
         scope.names = names;
-        self.walk(&clauses, &mut scope, &mut |values_of_scope| {
+        let cost = item.size();
+        self.walk(&clauses, &mut scope, cost, &mut |values_of_scope| {
             let value = item.eval(values_of_scope);
             values.push(value.map_err(|e| error(e.to_string(), element.clone()))?);
             match values.len() > MOST_ITEMS {
@@ -266,11 +271,20 @@ impl<'t> Reader<'t> {
         Ok(values)
     }
 
-    /// Runs the loops of a comprehension from the outside in.
+    fn spend(&mut self, steps: usize, span: &Range<usize>) -> Result<(), ExprError> {
+        self.steps = self.steps.saturating_add(steps);
+        match self.steps > MOST_STEPS {
+            true => Err(error("the loops take too many steps", span.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs the loops of a comprehension from the outside in. `cost` is that of emitting one value.
     fn walk(
         &mut self,
         clauses: &[Clause],
         scope: &mut Scope,
+        cost: usize,
         emit: &mut dyn FnMut(&[Value]) -> Result<(), ExprError>,
     ) -> Result<(), ExprError> {
         let Some((clause, rest)) = clauses.split_first() else {
@@ -278,10 +292,11 @@ impl<'t> Reader<'t> {
         };
         match clause {
             Clause::If(condition, span) => {
+                self.spend(condition.size(), span)?;
                 let value = condition.eval(&scope.values);
                 let value = value.map_err(|e| error(e.to_string(), span.clone()))?;
                 match value.is_truthy() {
-                    true => self.walk(rest, scope, emit),
+                    true => self.walk(rest, scope, cost, emit),
                     false => Ok(()),
                 }
             }
@@ -292,12 +307,9 @@ impl<'t> Reader<'t> {
                     values: scope.values.clone(),
                 };
                 for value in self.list(iterated.clone(), &outer)? {
-                    self.steps += 1;
-                    if self.steps > MOST_STEPS {
-                        return Err(error("the loops take too many steps", iterated.clone()));
-                    }
+                    self.spend(cost, iterated)?;
                     scope.values.push(value);
-                    self.walk(rest, scope, emit)?;
+                    self.walk(rest, scope, cost, emit)?;
                     scope.values.pop();
                 }
                 Ok(())
@@ -345,9 +357,9 @@ impl<'t> Reader<'t> {
         if count > MOST_ITEMS as i128 {
             return Err(error(format!("the range has {count} values"), inner));
         }
-        Ok((0..count as i64)
-            .map(|n| Value::Int(start + n * step))
-            .collect())
+        // Wider than the values: the distance between two of them may not fit.
+        let value = |n: i128| Value::Int((i128::from(start) + n * i128::from(step)) as i64);
+        Ok((0..count).map(value).collect())
     }
 
     fn integer(&self, span: Range<usize>, scope: &Scope) -> Result<i64, ExprError> {

@@ -16,11 +16,69 @@ pub(super) struct Rows {
     /// Whether the space was given; otherwise it is what the file recorded.
     given: bool,
     tunables: HashMap<String, usize>,
-    /// By tunable, the positions of its integers: most values are, and lists may be long.
-    integers: Vec<HashMap<i64, u16>>,
+    /// By tunable, where its values are in its list, which may be long.
+    places: Vec<Places>,
     records: Vec<Record>,
     seen: HashMap<Config, u32>,
     outside: usize,
+}
+
+/// The positions of a tunable's values.
+struct Places {
+    /// Most values are integers.
+    integers: HashMap<i64, u16>,
+    /// By their text, in which all values of a tunable differ.
+    printed: HashMap<String, u16>,
+    /// By what they are as numbers, the first of each.
+    numbers: HashMap<u64, u16>,
+}
+
+impl Places {
+    fn of(values: &[Value]) -> Places {
+        let mut places = Places {
+            integers: HashMap::new(),
+            printed: HashMap::new(),
+            numbers: HashMap::new(),
+        };
+        for (position, value) in values.iter().enumerate() {
+            let position = position as u16;
+            match value {
+                Value::Int(i) => drop(places.integers.insert(*i, position)),
+                other => drop(places.printed.insert(other.to_string(), position)),
+            }
+            if let Some(number) = number(value) {
+                places.numbers.entry(number).or_insert(position);
+            }
+        }
+        places
+    }
+
+    /// `1` finds `1.0` and `true`, unless the list holds the very value itself.
+    fn find(&self, value: &Value, values: &[Value]) -> Option<u16> {
+        let exact = match value {
+            Value::Int(i) => self.integers.get(i),
+            other => self.printed.get(&other.to_string()),
+        };
+        let is = |position: &&u16| values[usize::from(**position)] == *value;
+        if let Some(position) = exact.filter(is) {
+            return Some(*position);
+        }
+        let near = self.numbers.get(&number(value)?)?;
+        match values[usize::from(*near)].loosely_equals(value) {
+            true => Some(*near),
+            // Integers so large that several are one number.
+            false => {
+                let loose = values.iter().position(|v| v.loosely_equals(value));
+                loose.map(|p| p as u16)
+            }
+        }
+    }
+}
+
+/// The same for values that are equal as numbers; text has none.
+fn number(value: &Value) -> Option<u64> {
+    // Adding zero makes one of the two zeros.
+    value.as_f64().map(|x| (x + 0.0).to_bits())
 }
 
 /// The values of one record, filled in tunable by tunable.
@@ -39,14 +97,7 @@ impl Rows {
 
     fn new(space: Arc<Space>, given: bool) -> Rows {
         let tunables = space.tunables();
-        let integers = tunables.iter().map(|tunable| {
-            let values = tunable.values.iter().enumerate();
-            let integer = |(position, value): (usize, &Value)| match value {
-                Value::Int(i) => Some((*i, position as u16)),
-                _ => None,
-            };
-            values.filter_map(integer).collect()
-        });
+        let places = tunables.iter().map(|t| Places::of(&t.values));
         Rows {
             given,
             tunables: tunables
@@ -54,7 +105,7 @@ impl Rows {
                 .enumerate()
                 .map(|(t, tunable)| (tunable.name.clone(), t))
                 .collect(),
-            integers: integers.collect(),
+            places: places.collect(),
             records: Vec::new(),
             seen: HashMap::new(),
             outside: 0,
@@ -80,7 +131,7 @@ impl Rows {
     }
 
     pub(super) fn cells(&self) -> Cells {
-        Cells(vec![None; self.integers.len()])
+        Cells(vec![None; self.places.len()])
     }
 
     /// `record` names the record in errors.
@@ -93,16 +144,7 @@ impl Rows {
     ) -> Result<(), Diagnostic> {
         let value = item.value()?;
         let listed = &self.space.tunables()[tunable];
-        let found = match &value {
-            Value::Int(i) => self.integers[tunable].get(i).copied(),
-            _ => None,
-        };
-        // `1` finds `1.0` and `true`, unless the list holds the very value itself.
-        let position = found.or_else(|| {
-            let exact = listed.values.iter().position(|v| *v == value);
-            let loose = || listed.values.iter().position(|v| v.loosely_equals(&value));
-            exact.or_else(loose).map(|p| p as u16)
-        });
+        let position = self.places[tunable].find(&value, &listed.values);
         let Some(position) = position else {
             const SHOWN: usize = 12;
             let mut shown: Vec<String> = listed

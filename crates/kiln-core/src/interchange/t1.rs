@@ -2,7 +2,7 @@
 
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::expression::{Expr, ExprError};
-use crate::space::{BuildLimits, Rule, RuleKind, Space, SpaceError, Tunable};
+use crate::space::{BuildLimits, MOST_TUNABLES, Rule, RuleKind, Space, SpaceError, Tunable};
 use crate::value::Value;
 
 use super::json::{self, Item};
@@ -124,6 +124,7 @@ impl Definition {
             | SpaceError::DuplicateValue { tunable, .. }
             | SpaceError::NotANumber { tunable } => (of_tunable(tunable), None),
             SpaceError::DuplicateName { name } => (of_tunable(name), None),
+            SpaceError::TooManyTunables { .. } => (None, None),
             SpaceError::OutOfScope { rule, .. } => (of_rule(rule), None),
             SpaceError::Rule { rule, .. } => (
                 of_rule(rule),
@@ -142,6 +143,10 @@ impl Definition {
         let name = name_item.text()?.into_owned();
         if name.is_empty() {
             return Err(name_item.error("the parameter's name is empty"));
+        }
+        if self.tunables.len() == MOST_TUNABLES {
+            let many = format!("there are more than {MOST_TUNABLES} parameters");
+            return Err(name_item.error(many));
         }
         if self.tunables.iter().any(|t| t.name == name) {
             return Err(name_item.error(format!("parameter `{name}` is there twice")));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostic;
-use crate::space::{Space, Tunable};
+use crate::space::{MOST_TUNABLES, Space, Tunable};
 use crate::value::Value;
 
 use super::json::{Item, Object};
@@ -64,6 +64,10 @@ fn observed(records: &[Item<'_>]) -> Result<Vec<Tunable>, Diagnostic> {
             let value = value.value()?;
             let place = match tunables.iter().position(|t| t.name == name) {
                 Some(place) => place,
+                None if tunables.len() == MOST_TUNABLES => {
+                    let many = format!("there are more than {MOST_TUNABLES} parameters");
+                    return Err(configuration.error(many));
+                }
                 None => {
                     tunables.push(Tunable {
                         name: name.to_string(),
@@ -102,13 +106,20 @@ fn record(rows: &mut Rows, name: &str, item: Item<'_>, unit: f64) -> Result<(), 
     let mut times: Box<[f64]> = Box::default();
     if let Some(parts) = result.get("times").filter(|t| !t.is_null()) {
         for (key, part) in parts.object()?.members {
-            let ms = |part| duration(part).map(|d| d.map(|t| t * unit));
+            let ms = |part| match duration(part)? {
+                Some(time) => scaled(time, unit, part, name).map(Some),
+                None => Ok(None),
+            };
             match key.as_ref() {
                 "compilation" | "compilation_time" => costs.compile_ms = ms(part)?,
                 "validation" => costs.verification_ms = ms(part)?,
                 "benchmark" => costs.benchmark_ms = ms(part)?,
                 "framework" => costs.framework_ms = ms(part)?,
-                "runtimes" => times = part.numbers()?.into_iter().map(|t| t * unit).collect(),
+                "runtimes" => {
+                    let given = part.numbers()?.into_iter();
+                    let in_ms = given.map(|t| scaled(t, unit, part, name));
+                    times = in_ms.collect::<Result<_, _>>()?;
+                }
                 _ => {}
             }
         }
@@ -151,6 +162,14 @@ fn record(rows: &mut Rows, name: &str, item: Item<'_>, unit: f64) -> Result<(), 
         times_ms: times,
         costs,
     })
+}
+
+/// In milliseconds; a number near the largest there is may have no such.
+fn scaled(time: f64, unit: f64, item: Item<'_>, record: &str) -> Result<f64, Diagnostic> {
+    match (time * unit).is_finite() {
+        true => Ok(time * unit),
+        false => Err(item.error(format!("{record}: a time of {time} is too long"))),
+    }
 }
 
 /// The measurement called `time`, or the first objective's.

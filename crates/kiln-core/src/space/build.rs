@@ -22,8 +22,8 @@ pub(super) fn build(rules: Rules, limits: BuildLimits) -> Result<Space, SpaceErr
         // With a rule that is never met there is nothing to list.
         let is_free = component.checks.is_empty() || false_rule.is_some();
         tallies.push(match is_free {
-            true => Tally::new(0),
-            false => enumerate(&rules, component, limits)?,
+            true => Seen::default(),
+            false => enumerate(&rules, component, limits)?.seen(),
         });
     }
     let mut homes = vec![0; width];
@@ -79,15 +79,19 @@ fn decompose(rules: &Rules) -> Vec<Component> {
 /// Decides the order of binding: always complete the rule that has the fewest combinations of
 /// unbound values left, so that rules prune while few columns are bound.
 fn ordered(rules: &Rules, members: &[usize]) -> Component {
+    let width = rules.tunables().len();
+    let mut is_member = vec![false; width];
+    members.iter().for_each(|&t| is_member[t] = true);
     let mut pending: Vec<usize> = (0..rules.rules().len())
-        .filter(|&r| rules.reads(r).iter().any(|t| members.contains(t)))
+        .filter(|&r| rules.reads(r).iter().any(|&t| is_member[t]))
         .collect();
+    let mut is_bound = vec![false; width];
     let mut order: Vec<usize> = Vec::with_capacity(members.len());
     let mut checks: Vec<Vec<usize>> = Vec::with_capacity(members.len());
     while order.len() < members.len() {
         let unbound = |rule: usize| -> Vec<usize> {
             let reads = rules.reads(rule).iter().copied();
-            reads.filter(|t| !order.contains(t)).collect()
+            reads.filter(|&t| !is_bound[t]).collect()
         };
         let combinations = |rule: usize| {
             unbound(rule)
@@ -99,7 +103,8 @@ fn ordered(rules: &Rules, members: &[usize]) -> Component {
         chosen.sort_by_key(|&t| rules.size(t));
         for tunable in chosen {
             order.push(tunable);
-            let decided = |r: &usize| rules.reads(*r).iter().all(|t| order.contains(t));
+            is_bound[tunable] = true;
+            let decided = |r: &usize| rules.reads(*r).iter().all(|&t| is_bound[t]);
             checks.push(pending.iter().copied().filter(decided).collect());
             pending.retain(|r| !decided(r));
         }
@@ -119,7 +124,25 @@ struct Tally {
     examples: Vec<Option<Config>>,
 }
 
+/// A tally without the rules that removed nothing: there may be many rules and many components.
+#[derive(Default)]
+struct Seen {
+    rows: u64,
+    removed: Vec<(usize, u128, Option<Config>)>,
+}
+
 impl Tally {
+    fn seen(self) -> Seen {
+        let by_rule = self.removed.into_iter().zip(self.examples).enumerate();
+        Seen {
+            rows: self.rows,
+            removed: by_rule
+                .filter(|(_, (removed, _))| *removed > 0)
+                .map(|(rule, (removed, example))| (rule, removed, example))
+                .collect(),
+        }
+    }
+
     fn new(rules: usize) -> Tally {
         Tally {
             rows: 0,
@@ -258,7 +281,7 @@ impl Walk<'_> {
 /// From rows of components to configs of the space. A config invalid in several components is
 /// counted in the first of them: rows removed there stand for every continuation in the later
 /// components and for the valid rows of the earlier ones, and the sum telescopes.
-fn removals(space: &Space, tallies: &[Tally], false_rule: Option<usize>) -> Vec<Removal> {
+fn removals(space: &Space, tallies: &[Seen], false_rule: Option<usize>) -> Vec<Removal> {
     let mut removals: Vec<Removal> = space
         .rules()
         .iter()
@@ -289,10 +312,8 @@ fn removals(space: &Space, tallies: &[Tally], false_rule: Option<usize>) -> Vec<
         });
         let weight = valid_before.saturating_mul(after);
         let tally = &tallies[c];
-        for (removal, (removed, example)) in removals
-            .iter_mut()
-            .zip(tally.removed.iter().zip(&tally.examples))
-        {
+        for (rule, removed, example) in &tally.removed {
+            let removal = &mut removals[*rule];
             let removed = removed.saturating_mul(weight);
             removal.removed = removal.removed.saturating_add(removed);
             if let Some(example) = example {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Rule, SpaceError, Tunable, check_names};
+use super::{MOST_TUNABLES, Rule, SpaceError, Tunable, check_names};
 use crate::expression::{EvalError, Predicate};
 use crate::trial::Assignment;
 use crate::value::Value;
@@ -28,6 +28,10 @@ impl Rules {
         constants: Vec<(String, Value)>,
         mut rules: Vec<Rule>,
     ) -> Result<Rules, SpaceError> {
+        if tunables.len() > MOST_TUNABLES {
+            let count = tunables.len();
+            return Err(SpaceError::TooManyTunables { count });
+        }
         let names = tunables.iter().map(|t| t.name.as_str());
         check_names(names.chain(constants.iter().map(|(n, _)| n.as_str())))?;
         tunables.iter().try_for_each(check_values)?;

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kiln_core::gate_file::{BaselineFile, Entry};
 use serde_json::json;
 
 use super::compare::{manifest, settings, tell, wanted};
 use crate::cli::{GateArgs, UndecidedArg};
 use crate::engine::oracle::Oracle;
 use crate::exit::{Exit, Failure};
-use crate::gate::baseline::{BaselineFile, Entry, default_path};
+use crate::gate::baseline;
 use crate::gate::judge::{Checker, Pairing};
 use crate::gate::junit::Undecided;
 use crate::gate::{
@@ -26,7 +27,7 @@ pub fn run(args: &GateArgs) -> Result<Exit, Failure> {
     let path = manifest(args.path.as_deref())?;
     let baseline = match &args.baseline {
         Some(file) => file.clone(),
-        None => default_path(&path),
+        None => baseline::default_path(&path),
     };
     match args.record {
         true => record(args, &path, &baseline),
@@ -66,10 +67,10 @@ fn record(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure
         let ns = right_and_timed(&stage, &task, &side)?;
         let values = side.config.clone().unwrap_or_default();
         let config = config_on(&task, CURRENT, &values)?;
-        file.record(&task, &config, ns)?;
+        baseline::record(&mut file, &task, &config, ns)?;
         rows.push(json!({"shape": shape, "recorded_ns": ns}));
     }
-    file.write(baseline, Existing::from_force(args.force))?;
+    baseline::write(&file, baseline, Existing::from_force(args.force))?;
     let shown = baseline.display().to_string();
     if args.tell.json {
         let document =
@@ -97,7 +98,7 @@ fn right_and_timed(stage: &Stage, task: &Task, side: &Side) -> Result<f64, Failu
 }
 
 fn check(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure> {
-    let mut file = BaselineFile::read(baseline)?;
+    let mut file = baseline::read(baseline)?;
     let stage = Stage::open(path, args.how.no_wait)?;
     let shapes = judged_shapes(args, &stage, &file, baseline)?;
     let before = stage.file_hash()?;
@@ -156,7 +157,7 @@ fn recorded(file: &BaselineFile, entry: &Entry, path: &Path) -> Result<Side, Fai
     });
     Ok(Side {
         label: format!("{}{revision}", name.display()),
-        origin: Origin::Tree(Arc::new(file.tree(entry)?)),
+        origin: Origin::Tree(Arc::new(baseline::tree(file, entry)?)),
         config: Some(entry.values()),
         notes: Vec::new(),
     })
@@ -265,7 +266,7 @@ fn ratchet(
             continue;
         }
         let task = stage.task(&finding.shape, &names)?;
-        file.record(&task, config, judged.look.comparison.candidate_ns)?;
+        baseline::record(file, &task, config, judged.look.comparison.candidate_ns)?;
         moved.push(finding.shape.clone());
     }
     if moved.is_empty() {
@@ -273,7 +274,7 @@ fn ratchet(
         findings.notes.push(note);
         return Ok(());
     }
-    file.write(path, Existing::Replace)?;
+    baseline::write(file, path, Existing::Replace)?;
     let note = format!(
         "`{shown}` moved forward for {}; commit it",
         moved.join(", ")

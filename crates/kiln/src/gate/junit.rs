@@ -1,5 +1,7 @@
 //! The findings as JUnit XML: one test per shape.
 
+use kiln_core::escape::xml as escape;
+
 use super::judge::{Answer, Findings, ShapeFinding};
 use super::report::sentence;
 use super::stage::Stage;
@@ -89,25 +91,6 @@ fn case(
     lines.push(format!("      <system-out>{message}</system-out>"));
     lines.push("    </testcase>".into());
     lines
-}
-
-/// Text for attributes and elements; characters XML 1.0 cannot hold become spaces.
-fn escape(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&apos;"),
-            '\n' => escaped.push_str("&#10;"),
-            '\u{fffe}' | '\u{ffff}' => escaped.push(' '),
-            c if c.is_control() => escaped.push(' '),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

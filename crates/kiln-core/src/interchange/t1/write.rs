@@ -10,7 +10,9 @@ use crate::value::Value;
 
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum WriteError {
-    #[error("constraint `{name}` calls a function that Python has no built-in for: `{text}`")]
+    #[error(
+        "constraint `{name}` nests too deeply for Python or calls a function it has no built-in for: `{text}`"
+    )]
     NotPython { name: String, text: String },
     #[error("tunable `{name}` has both text and numbers, which T1 has no type for")]
     MixedKinds { name: String },

@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::Problems;
 use super::section::{Entry, Item, Section, number, scalar, whole};
 use crate::diagnostic::Diagnostic;
-use crate::space::Tunable;
+use crate::space::{MOST_TUNABLES, Tunable};
 use crate::value::Value;
 
 /// A config stores the position of a value in 16 bits.
@@ -21,7 +21,17 @@ struct Candidate {
 }
 
 pub(super) fn decode(section: &Section, problems: &mut Problems) -> Vec<Tunable> {
-    let tunables = section.entries().into_iter().map(|entry| {
+    let entries = section.entries();
+    if let Some(extra) = entries.get(MOST_TUNABLES) {
+        problems.push(Diagnostic::new(
+            format!(
+                "there are {} tunables; the most is {MOST_TUNABLES}",
+                entries.len()
+            ),
+            extra.key.span(),
+        ));
+    }
+    let tunables = entries.into_iter().take(MOST_TUNABLES).map(|entry| {
         let candidates = candidates(section, &entry, problems);
         Tunable {
             name: entry.name().to_string(),
