@@ -49,7 +49,7 @@ fn the_same_code_is_hardly_ever_called_faster_or_slower() {
     println!("{runs} A/A runs at the 3 % margin: {verdicts:?}");
     let called = |verdict: &str| verdicts.get(verdict).copied().unwrap_or(0);
     let false_calls = called("FASTER") + called("SLOWER");
-    assert!(false_calls * 100 <= runs.max(100), "{verdicts:?}");
+    assert!(false_calls * 100 <= runs, "{verdicts:?}");
     assert!(
         called("SAME") > 0,
         "a check that never says SAME proves nothing: {verdicts:?}"

@@ -31,20 +31,6 @@ fn project() -> Project {
     project
 }
 
-/// Small and quick: the disk matters here, not the timing.
-fn with_compiler() -> Project {
-    let project = Project::with("kernels/vector_add");
-    project
-        .replace("kiln.toml", "N = 262144", "N = 3000")
-        .replace(
-            "kiln.toml",
-            "trials = 30",
-            "trials = 6\nhopeless_below = 0.0",
-        )
-        .replace("kiln.toml", "samples = 100", "samples = 10\nrounds = 2");
-    project
-}
-
 const TUNE: &[&str] = &["tune", "--events", "--strategy", "random"];
 
 /// The error says what and where, a hint says what next, and nothing in it is for programmers.
@@ -180,7 +166,7 @@ fn a_full_disk_ends_a_study_and_space_continues_it() {
 #[test]
 fn a_full_cache_is_an_error_and_no_outcome() {
     let recorder = Recorder::build();
-    let project = with_compiler();
+    let project = Project::with_quick_kernel();
     for after in [1, 3, 6, 10, 15] {
         let context = format!("full after {after}");
         let mut command = project.command(TUNE);
@@ -256,7 +242,7 @@ fn a_compiler_without_space_says_nothing_about_a_candidate() {
         "echo '/tmp/x.s: error writing to: No space left on device' >&2; exit 1",
         "echo 'collect2: error: ld: final link failed: Disk quota exceeded' >&2; exit 1",
     ] {
-        let project = with_compiler();
+        let project = Project::with_quick_kernel();
         let compiler = compiler(&project, complaint);
         let tune = |arguments: &[&str]| {
             let mut command: Command = project.command(arguments);

@@ -178,15 +178,7 @@ fn a_disk_that_lies_about_syncing_is_noticed() {
 fn the_cache_is_right_or_compiles_again() {
     let rounds = rounds(15);
     let recorder = Recorder::build();
-    let project = Project::with("kernels/vector_add");
-    project
-        .replace("kiln.toml", "N = 262144", "N = 3000")
-        .replace(
-            "kiln.toml",
-            "trials = 30",
-            "trials = 6\nhopeless_below = 0.0",
-        )
-        .replace("kiln.toml", "samples = 100", "samples = 10\nrounds = 2");
+    let project = Project::with_quick_kernel();
     // Project and home on one disk.
     let top = project.root.parent().unwrap();
     let arguments = ["tune", "--events", "--strategy", "random"];

@@ -45,6 +45,20 @@ impl Project {
         project
     }
 
+    /// Small and quick to tune, with a compiler: for where the disk matters and not the timing.
+    pub fn with_quick_kernel() -> Project {
+        let project = Project::with("kernels/vector_add");
+        project
+            .replace("kiln.toml", "N = 262144", "N = 3000")
+            .replace(
+                "kiln.toml",
+                "trials = 30",
+                "trials = 6\nhopeless_below = 0.0",
+            )
+            .replace("kiln.toml", "samples = 100", "samples = 10\nrounds = 2");
+        project
+    }
+
     /// A project with a copy of the kernels that ship, as in a fresh clone.
     pub fn with_kernels() -> Project {
         let project = Project::new();
