@@ -58,11 +58,14 @@ struct Consumer {
         received++;
         return last_received();
     }
+    // The first lane of a warp reads it and hands it on: the same lane says later that it may be written anew, so that the order
+    // of the two is plain, to compute-sanitizer as well.
     __device__ Tile last_received() const
     {
-        const Tile tile = notes_of(warpgroup).tiles[(received - 1) % (QUERY_STAGES + 1)];
-        __syncwarp(); // All have read it before the first lane says that it may be written anew.
-        return tile;
+        Tile tile = {};
+        if (threadIdx.x % 32 == 0)
+            tile = notes_of(warpgroup).tiles[(received - 1) % (QUERY_STAGES + 1)];
+        return tile.from_first_lane();
     }
 
     __device__ void await_keys(Spot spot) const { barrier_wait(places.keys_full(spot.stage), spot.parity); }

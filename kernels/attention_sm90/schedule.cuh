@@ -157,6 +157,19 @@ struct __align__(16) Tile {
         return result;
     }
     __device__ bool is_idle() const { return kept > blocks; }
+
+    // What the first lane of a whole warp has.
+    __device__ Tile from_first_lane() const
+    {
+        Tile result;
+        result.head = __shfl_sync(~0u, head, 0);
+        result.row = __shfl_sync(~0u, row, 0);
+        result.blocks = __shfl_sync(~0u, blocks, 0);
+        result.kept = __shfl_sync(~0u, kept, 0);
+        result.ring = __shfl_sync(~0u, ring, 0);
+        result.skipped = __shfl_sync(~0u, skipped, 0);
+        return result;
+    }
 };
 
 // Walks through the tiles of one warpgroup.
