@@ -448,6 +448,9 @@ pub struct RedteamArgs {
     /// How many mutants, drawn from all there are [default: 80]
     #[arg(long, value_name = "COUNT", conflicts_with = "full", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub mutants: Option<u64>,
+    /// Candidates to run side by side, those apart whose time matters [default: 1 on a CPU, 3 on a GPU]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub jobs: Option<u64>,
     /// Print one JSON document with every row
     #[arg(long)]
     pub json: bool,

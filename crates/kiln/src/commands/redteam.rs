@@ -71,7 +71,8 @@ struct Report {
     still_accepted: usize,
 }
 
-fn examine(args: &RedteamArgs, rows: &Rows, ground: Ground) -> Result<Report, Failure> {
+fn examine(args: &RedteamArgs, rows: &Rows, mut ground: Ground) -> Result<Report, Failure> {
+    ground.side_by_side = args.jobs.map(|jobs| jobs as usize);
     let _machine = wait_for_machine(&ground.device, false)?;
     let header = ground.header();
     printer::talk(&header.lines_of("redteam"));

@@ -95,7 +95,7 @@ pub fn run(ground: &Ground, filter: &str, told: &Rows) -> Result<Vec<Row>, Failu
         done: AtomicUsize::new(0),
         total: prepared.len(),
     };
-    let width = side_by_side::width(ground.backend);
+    let width = side_by_side::width(ground.backend, ground.side_by_side);
     let looks = match width {
         1 => prepared.iter().map(|_| Look::default()).collect(),
         _ => side_by_side::each(
@@ -138,22 +138,23 @@ impl Judging<'_> {
     /// As much as can be said while other candidates run on the same device: a wrong answer is wrong in
     /// any company.
     fn among_others(&self, one: &Prepared) -> Result<Look, Failure> {
+        // Its time is what matters, so it has to be seen alone anyway.
+        if one.cheat.lies_about == LiesAbout::Time {
+            return Ok(Look::default());
+        }
         let answer = self.answer(one)?;
-        let is_settled = match (&answer, one.cheat.lies_about) {
-            (Answer::Refused { reason, .. }, _) => {
+        let is_settled = match &answer {
+            Answer::Refused { reason, .. } => {
                 !side_by_side::rests_on_a_clock(reason) && *reason != "timeout"
             }
-            (Answer::Right { .. }, LiesAbout::Answer) => true,
-            (Answer::Right { .. }, LiesAbout::Time) => false,
+            Answer::Right { .. } => true,
         };
         let mut look = Look {
             answer: is_settled.then_some(answer),
-            ..Look::default()
+            impression: Some(self.impression(one)?),
+            row: None,
         };
-        if one.cheat.lies_about == LiesAbout::Answer {
-            look.impression = Some(self.impression(one)?);
-        }
-        if look.answer.is_some() && look.impression.is_some() {
+        if look.answer.is_some() {
             look.row = Some(self.decide(one, std::mem::take(&mut look))?);
         }
         Ok(look)

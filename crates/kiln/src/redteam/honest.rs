@@ -167,7 +167,7 @@ fn try_subject(
         let words = format!("{number} of {total}: {}: {verdict}", row.config);
         told.decided("honest", row, &words)
     };
-    let width = side_by_side::width(ground.backend);
+    let width = side_by_side::width(ground.backend, ground.side_by_side);
     let pool = &ground.pool;
     let open = || Ok(LiveBench::new(&task, pool)?.remembering(ANSWERS));
     let rows = side_by_side::each(&configs, width, open, |bench, number, config| {

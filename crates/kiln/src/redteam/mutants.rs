@@ -140,7 +140,7 @@ fn try_subject(
         told.decided("mutant", &row, &row.words_for(number, queue.len()))?;
         Ok::<Row, Failure>(row)
     };
-    let width = side_by_side::width(ground.backend);
+    let width = side_by_side::width(ground.backend, ground.side_by_side);
     let pool = &ground.pool;
     let open = || Court::new(pool, &task);
     let judged = side_by_side::each(&queue, width, open, |court, _, mutant| {

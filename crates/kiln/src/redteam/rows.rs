@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -11,14 +12,16 @@ use crate::exit::Failure;
 use crate::printer;
 
 /// Told of every row at once, by whichever thread decided it.
-#[derive(Default)]
 pub struct Rows {
     file: Option<Mutex<File>>,
+    started: Instant,
 }
 
 #[derive(Serialize)]
 struct Line<'a, R> {
     part: &'static str,
+    /// Since the run began.
+    at_seconds: f64,
     #[serde(flatten)]
     row: &'a R,
 }
@@ -32,6 +35,7 @@ impl Rows {
         };
         Ok(Rows {
             file: path.map(open).transpose()?,
+            started: Instant::now(),
         })
     }
 
@@ -46,7 +50,12 @@ impl Rows {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let mut line = serde_json::to_string(&Line { part, row })
+        let line = Line {
+            part,
+            at_seconds: (self.started.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+            row,
+        };
+        let mut line = serde_json::to_string(&line)
             .map_err(|e| Failure::machine(format!("a row is no JSON: {e}")))?;
         line.push('\n');
         let mut file = file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -72,7 +81,12 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("readable");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert_eq!(lines[2], r#"{"part":"cheat","number":2}"#);
+        let last: serde_json::Value = serde_json::from_str(lines[2]).expect("JSON");
+        assert_eq!(
+            (&last["part"], &last["number"]),
+            (&"cheat".into(), &2.into())
+        );
+        assert!(last["at_seconds"].is_number());
         assert!(Rows::new(Some(folder.path())).is_err(), "a folder");
     }
 }

@@ -7,18 +7,16 @@ use crate::cli::Backend;
 use crate::engine::{interrupt, interrupted};
 use crate::exit::Failure;
 
-/// Beyond this a GPU's processes wait for each other.
-const MOST_ON_A_GPU: usize = 8;
+/// A GPU serves processes by turns, so that every launch of many waits for all others: on an H200 eight honest
+/// candidates side by side took longer than one after another. A few hide that processes take long to start and to end.
+const ON_A_GPU: usize = 3;
 
-/// How many candidates run at a time. On a CPU one has the cores for itself; on a GPU starting and ending
-/// processes takes longer than all launches.
-pub fn width(backend: Backend) -> usize {
-    match backend {
-        Backend::Cpu => 1,
-        Backend::Cuda => {
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            (cores / 2).clamp(1, MOST_ON_A_GPU)
-        }
+/// How many candidates run at a time unless the user says so. On a CPU one has the cores for itself.
+pub fn width(backend: Backend, asked: Option<usize>) -> usize {
+    match (backend, asked) {
+        (_, Some(asked)) => asked,
+        (Backend::Cpu, None) => 1,
+        (Backend::Cuda, None) => ON_A_GPU,
     }
 }
 

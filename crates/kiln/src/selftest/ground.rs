@@ -41,6 +41,8 @@ pub struct Ground {
     pub size: Size,
     /// Pairs for the gate, where the user wants another number.
     pub pairs: Option<usize>,
+    /// Candidates of the red team that run at a time, likewise.
+    pub side_by_side: Option<usize>,
     pub device: DeviceInfo,
     pub jobs: usize,
     /// For everything that is not about compiling.
@@ -84,6 +86,7 @@ impl Ground {
             backend,
             size,
             pairs: None,
+            side_by_side: None,
             device: scout.device.clone(),
             jobs,
             pool: pool_in(&folder.path().join("home"), jobs)?,
