@@ -73,6 +73,15 @@ impl Sandbox {
         self.missing.is_empty() && self.broken.is_empty()
     }
 
+    /// What a worker is kept from.
+    pub fn in_words(&self) -> String {
+        let kept: Vec<&str> = self.enforced.iter().map(|guard| guard.without()).collect();
+        match kept.is_empty() {
+            true => "nothing".into(),
+            false => kept.join(", "),
+        }
+    }
+
     /// What does not hold, as a sentence for the verdict; `None` when all does.
     pub fn caution(&self) -> Option<String> {
         if self.missing.is_empty() {

@@ -16,6 +16,7 @@ mod report;
 mod throughput;
 mod timing;
 mod torch;
+mod walls;
 mod watch;
 
 pub use ground::{Ground, Size};
@@ -69,6 +70,12 @@ const GATE: Section = Section {
     run: gate::run,
 };
 
+const WALLS: Section = Section {
+    name: "walls",
+    question: "is a kernel as fast in its sandbox as without?",
+    run: walls::run,
+};
+
 const CUDA: &[Section] = &[
     HELLO,
     FAULTS,
@@ -88,6 +95,7 @@ const CUDA: &[Section] = &[
         run: timing::run,
     },
     AA,
+    WALLS,
     GATE,
     Section {
         name: "throughput",
@@ -96,7 +104,7 @@ const CUDA: &[Section] = &[
     },
 ];
 
-const CPU: &[Section] = &[HELLO, FAULTS, AA, GATE];
+const CPU: &[Section] = &[HELLO, FAULTS, AA, WALLS, GATE];
 
 /// The sections a user wants, in their usual order.
 pub fn sections(backend: Backend, only: &[String]) -> Result<Vec<&'static Section>, Failure> {

@@ -62,7 +62,7 @@ static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 /// 200 pairs, or as many as 70 s allow; `KILN_GATE_PAIRS` has no such limit.
 #[test]
 fn the_gate_lets_the_same_code_pass() {
-    const AT_ONCE: u64 = 20;
+    const AT_ONCE: u64 = 60;
     let _turn = TURN.lock();
     let asked = std::env::var("KILN_GATE_PAIRS").ok();
     let pairs: u64 = asked.as_ref().map_or(200, |p| p.parse().expect("a number"));

@@ -26,7 +26,7 @@ fn the_cpu_suite_passes_and_leaves_nothing_behind() {
         .iter()
         .map(|s| s["section"].as_str().unwrap())
         .collect();
-    assert_eq!(names, ["hello", "faults", "aa", "gate"]);
+    assert_eq!(names, ["hello", "faults", "aa", "walls", "gate"]);
     for section in sections {
         assert!(!section["findings"].as_array().unwrap().is_empty());
     }

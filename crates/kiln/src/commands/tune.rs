@@ -45,7 +45,7 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     file.aim_at(args.shape.as_deref())?;
     let kind = match file.manifest.kernel.language {
         Language::C => WorkerKind::cpu(),
-        Language::Cuda => WorkerKind::Cuda { support: None },
+        Language::Cuda => WorkerKind::cuda(None),
     };
     // Kept for a while: an idle process on the GPU makes starting the next one quicker.
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;

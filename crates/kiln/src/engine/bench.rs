@@ -96,9 +96,7 @@ impl<'a> LiveBench<'a> {
         let mut style = task.style(&task.baseline_config()?);
         style.cores = task.baseline_cores()?;
         let kind = match task.is_cuda() {
-            true => WorkerKind::Cuda {
-                support: task.support.clone(),
-            },
+            true => WorkerKind::cuda(task.support.clone()),
             // The baseline is an image in the same folder.
             false => program.worker.clone(),
         };

@@ -249,9 +249,9 @@ impl Confirmer<'_> {
     /// A worker for a contender; on a GPU perhaps one that was started while others ended.
     fn start(&mut self, contender: &Contender) -> Result<Starting, Failure> {
         let kind = &contender.program.worker;
-        let ready = match kind {
-            WorkerKind::Cuda { .. } => self.started.pop(),
-            _ => None,
+        let ready = match kind.is_interchangeable() {
+            true => self.started.pop(),
+            false => None,
         };
         match ready {
             Some(starting) => Ok(starting),
@@ -263,7 +263,7 @@ impl Confirmer<'_> {
     /// can be done while the other is.
     fn start_next(&mut self, candidate: &Contender) -> Result<(), Failure> {
         for contender in [candidate, self.baseline] {
-            if matches!(contender.program.worker, WorkerKind::Cuda { .. }) {
+            if contender.program.worker.is_interchangeable() {
                 let started = Worker::start(&contender.program.worker);
                 self.started.push(started.map_err(|end| broken(&end))?);
             }

@@ -229,9 +229,7 @@ pub struct Checker {
 impl Checker {
     pub fn new(task: &Task) -> Checker {
         // On a GPU one process serves both; elsewhere each has its own.
-        let kind = WorkerKind::Cuda {
-            support: task.support.clone(),
-        };
+        let kind = WorkerKind::cuda(task.support.clone());
         Checker {
             crew: task.is_cuda().then(|| Crew::new(kind)),
         }

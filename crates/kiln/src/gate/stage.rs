@@ -42,7 +42,7 @@ impl Stage {
         let file = project::read(path)?;
         let kind = match file.manifest.kernel.language {
             Language::C => WorkerKind::cpu(),
-            Language::Cuda => WorkerKind::Cuda { support: None },
+            Language::Cuda => WorkerKind::cuda(None),
         };
         interrupt::install()
             .map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;

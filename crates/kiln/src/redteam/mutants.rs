@@ -261,9 +261,7 @@ impl<'a> Court<'a> {
     fn new(pool: &'a CompilePool, task: &'a Task) -> Result<Court<'a>, Failure> {
         let baseline = LiveBench::new(task, pool)?.into_baseline();
         let kind = match task.is_cuda() {
-            true => WorkerKind::Cuda {
-                support: task.support.clone(),
-            },
+            true => WorkerKind::cuda(task.support.clone()),
             // The baseline is an image in the same folder.
             false => baseline.program.worker.clone(),
         };

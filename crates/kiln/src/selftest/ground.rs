@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_core::protocol::DeviceInfo;
+use kiln_core::sandbox::Sandbox;
 use tempfile::TempDir;
 
 use super::kernels::{Edit, Kernel};
@@ -49,7 +50,7 @@ pub struct Ground {
     pub pool: CompilePool,
     compiler: String,
     /// An idle process on the GPU makes starting the next one quicker, as in every study.
-    _scout: Worker,
+    scout: Worker,
     // Dropped last: everything above may use it.
     folder: TempDir,
 }
@@ -57,7 +58,7 @@ pub struct Ground {
 impl Ground {
     pub fn open(backend: Backend, size: Size) -> Result<Ground, Failure> {
         let kind = match backend {
-            Backend::Cuda => WorkerKind::Cuda { support: None },
+            Backend::Cuda => WorkerKind::cuda(None),
             Backend::Cpu => WorkerKind::cpu(),
         };
         let scout = Worker::spawn(&kind).map_err(|end| match (backend, end) {
@@ -91,7 +92,7 @@ impl Ground {
             jobs,
             pool: pool_in(&folder.path().join("home"), jobs)?,
             compiler,
-            _scout: scout,
+            scout,
             folder,
         })
     }
@@ -111,6 +112,11 @@ impl Ground {
             host_cores: std::thread::available_parallelism().map_or(0, usize::from),
             quick: self.size == Size::Quick,
         }
+    }
+
+    /// What workers are kept from, by what the first one found when it tried.
+    pub fn sandbox(&self) -> Sandbox {
+        self.scout.sandbox.clone().unwrap_or_default()
     }
 
     /// A number such as 90 for `sm_90`.

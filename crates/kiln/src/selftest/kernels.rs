@@ -46,6 +46,27 @@ pub const TMA: Kernel = kernel!("tma.toml", "tma.cu");
 pub const CLUSTER: Kernel = kernel!("cluster.toml", "cluster.cu");
 pub const COOPERATIVE: Kernel = kernel!("cooperative.toml", "cooperative.cu");
 
+/// The honest kernel of one of the red team's tasks.
+macro_rules! honest {
+    ($task:literal) => {
+        honest!(@ $task, "kiln.toml", "honest.c", "task.h", "job.h", "reference.c", "baseline.c")
+    };
+    (@ $task:literal, $manifest:literal, $($file:literal),+) => {
+        Kernel {
+            manifest: include_str!(concat!("../../../../redteam/tasks/", $task, "/", $manifest)),
+            files: &[$((
+                $file,
+                include_str!(concat!("../../../../redteam/tasks/", $task, "/", $file)),
+            )),+],
+        }
+    };
+}
+
+pub const SOFTMAX_CPU: Kernel = honest!("softmax");
+pub const LAYERNORM_CPU: Kernel = honest!("layernorm");
+pub const MEAN_CPU: Kernel = honest!("mean");
+pub const MATMUL_CPU: Kernel = honest!("matmul");
+
 /// The example that ships, with the manifest that needs no Python.
 pub const MATMUL: Kernel = Kernel {
     manifest: include_str!("../../../../kernels/matmul/kiln.kernel.toml"),

@@ -75,9 +75,7 @@ fn compare(
     if interrupt::asked() {
         return Err(interrupted());
     }
-    let kind = WorkerKind::Cuda {
-        support: task.support.clone(),
-    };
+    let kind = WorkerKind::cuda(task.support.clone());
     let mut worker = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut counts = Counts::default();
     for ((config, build), built) in chosen.iter().zip(&builds).zip(built) {

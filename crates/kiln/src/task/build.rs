@@ -281,12 +281,8 @@ impl Task {
         parts.push("includes".into());
         parts.extend(job.include_dirs.iter().cloned());
         let worker = match &job.tool {
-            Tool::Cc { .. } => WorkerKind::Cpu {
-                reads: self.inputs().to_vec(),
-            },
-            _ => WorkerKind::Cuda {
-                support: self.support.clone(),
-            },
+            Tool::Cc { .. } => WorkerKind::reading_only(self.inputs().to_vec()),
+            _ => WorkerKind::cuda(self.support.clone()),
         };
         Build {
             recipe: Recipe::new(parts.iter().map(String::as_str)),

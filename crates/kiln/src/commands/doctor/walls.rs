@@ -23,13 +23,9 @@ pub fn judge(found: &Result<Sandbox, String>) -> Finding {
                 .fix("kiln tune --no-sandbox, for sources you trust");
         }
     };
-    let names = |guards: &mut dyn Iterator<Item = Guard>| {
-        let names: Vec<&str> = guards.map(Guard::without).collect();
-        names.join(", ")
-    };
     let finding = match sandbox.caution() {
         None => {
-            let kept = names(&mut sandbox.enforced.iter().copied());
+            let kept = sandbox.in_words();
             Finding::ok(CHECK, format!("sandbox: kernels are kept from {kept}"))
         }
         Some(caution) => Finding::warning(CHECK, format!("kernels are {caution}"))

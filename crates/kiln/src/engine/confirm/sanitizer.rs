@@ -57,7 +57,7 @@ pub(super) enum Plan<'a> {
 
 impl<'a> Plan<'a> {
     pub fn of(task: &'a Task, candidate: &'a Contender, secret: u64) -> Result<Plan<'a>, Failure> {
-        let WorkerKind::Cuda { support } = &candidate.program.worker else {
+        let WorkerKind::Cuda { support, .. } = &candidate.program.worker else {
             return Ok(Plan::Nothing(None));
         };
         let wanted = task.manifest().confirm.sanitize;

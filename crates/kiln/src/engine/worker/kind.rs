@@ -17,10 +17,12 @@ pub enum WorkerKind {
     Cpu {
         /// Files and folders it may read, beside the system's.
         reads: Vec<String>,
+        walls: Walls,
     },
     /// On the first GPU. Without kiln's helper kernels it can only say what the device is.
     Cuda {
         support: Option<String>,
+        walls: Walls,
     },
     /// A GPU worker started by another program that watches over it.
     Watched {
@@ -31,17 +33,63 @@ pub enum WorkerKind {
     Python(Mode),
 }
 
+/// Whether a worker has its sandbox around it. Without only where kiln measures what that costs; a user
+/// who wants none says so for all workers (`settings`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walls {
+    Up,
+    Down,
+}
+
 impl WorkerKind {
     /// One that only says what the processor is.
     pub fn cpu() -> WorkerKind {
-        WorkerKind::Cpu { reads: Vec::new() }
+        WorkerKind::reading_only(Vec::new())
+    }
+
+    /// A candidate's on the CPU.
+    pub fn reading_only(reads: Vec<String>) -> WorkerKind {
+        let walls = Walls::Up;
+        WorkerKind::Cpu { reads, walls }
+    }
+
+    pub fn cuda(support: Option<String>) -> WorkerKind {
+        let walls = Walls::Up;
+        WorkerKind::Cuda { support, walls }
+    }
+
+    /// The same without a sandbox.
+    pub fn without_walls(&self) -> WorkerKind {
+        let mut kind = self.clone();
+        if let WorkerKind::Cpu { walls, .. } | WorkerKind::Cuda { walls, .. } = &mut kind {
+            *walls = Walls::Down;
+        }
+        kind
+    }
+
+    fn walls(&self) -> Walls {
+        match self {
+            WorkerKind::Cpu { walls, .. } | WorkerKind::Cuda { walls, .. } => *walls,
+            _ => Walls::Up,
+        }
+    }
+
+    /// One that may have been started before it is known who needs it.
+    pub fn is_interchangeable(&self) -> bool {
+        matches!(
+            self,
+            WorkerKind::Cuda {
+                walls: Walls::Up,
+                ..
+            }
+        )
     }
 
     /// The same for an image in another folder.
     pub fn reading(&self, folder: &Path) -> WorkerKind {
         let mut kind = self.clone();
         let folder = folder.display().to_string();
-        if let WorkerKind::Cpu { reads } = &mut kind
+        if let WorkerKind::Cpu { reads, .. } = &mut kind
             && !reads.contains(&folder)
         {
             reads.push(folder);
@@ -52,9 +100,9 @@ impl WorkerKind {
     /// Python runs the user's own files, with the user's rights.
     pub(super) fn jail(&self) -> Option<Jail> {
         match self {
-            _ if !settings::is_sandboxed() => None,
+            _ if !settings::is_sandboxed() || self.walls() == Walls::Down => None,
             WorkerKind::Compile(jail) => Some(jail.clone()),
-            WorkerKind::Cpu { reads } => Some(jail::for_candidate(reads)),
+            WorkerKind::Cpu { reads, .. } => Some(jail::for_candidate(reads)),
             WorkerKind::Cuda { .. } => Some(jail::for_driver()),
             // The program that watches needs pipes, files and memory of its own in the worker.
             WorkerKind::Python(_) | WorkerKind::Watched { .. } => None,
@@ -68,7 +116,7 @@ impl WorkerKind {
         match self {
             WorkerKind::Compile(_) => kiln.arg("compile"),
             WorkerKind::Cpu { .. } => kiln.arg("cpu"),
-            WorkerKind::Cuda { support } => kiln.arg("cuda").args(support),
+            WorkerKind::Cuda { support, .. } => kiln.arg("cuda").args(support),
             WorkerKind::Watched { by, support } => return watched(by, support.as_deref()),
             WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
         };

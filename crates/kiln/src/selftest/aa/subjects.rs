@@ -23,6 +23,7 @@ impl Subject {
 }
 
 const TWINS: &[(Settings, Settings)] = &[(&[("TWIN", 0)], &[("TWIN", 1)])];
+const ITSELF: &[(Settings, Settings)] = &[(&[], &[]), (&[("LANES", 16)], &[("LANES", 16)])];
 const SLOWED: &[(Settings, Settings)] =
     &[(&[("SLOWDOWN_PERMILLE", 0)], &[("SLOWDOWN_PERMILLE", 20)])];
 
@@ -63,8 +64,21 @@ pub fn same(backend: Backend) -> Vec<Subject> {
             edits: vec![twin.clone(), ("N = 262144", format!("N = {n}"))],
             pairs: TWINS,
         };
-        // Through memory, and inside the nearest cache.
-        return vec![of(262_144), of(2_048)];
+        let honest = |name: &str, kernel: Kernel| Subject {
+            name: name.into(),
+            kernel,
+            edits: Vec::new(),
+            pairs: ITSELF,
+        };
+        return vec![
+            // Through memory, and inside the nearest cache.
+            of(262_144),
+            of(2_048),
+            honest("softmax", kernels::SOFTMAX_CPU),
+            honest("layernorm", kernels::LAYERNORM_CPU),
+            honest("mean", kernels::MEAN_CPU),
+            honest("matmul", kernels::MATMUL_CPU),
+        ];
     }
     let mut subjects = vec![
         Subject {
