@@ -18,7 +18,7 @@ impl Unseen<'_> {
         count: usize,
         mut is_valid: impl FnMut(&Shape) -> bool,
     ) -> Vec<Shape> {
-        let parent = self.smallest();
+        let parent = self.smallest(&mut is_valid);
         let edges: Vec<Vec<i64>> = (0..self.ranges.len())
             .map(|at| self.edges_of(at, numbers, seed))
             .collect();
@@ -53,11 +53,13 @@ impl Unseen<'_> {
         found
     }
 
-    /// Only its edges are to make it large.
-    fn smallest(&self) -> &Shape {
+    /// Only its edges are to make it large. One that is valid itself: a config for one mask or width has no
+    /// neighbours among the shapes of another.
+    fn smallest(&self, is_valid: &mut impl FnMut(&Shape) -> bool) -> &Shape {
         let checked = self.parents.iter().copied();
         let checked = checked.filter(|shape| shape.purpose == ShapePurpose::Check);
         checked
+            .filter(|shape| is_valid(shape))
             .min_by(|a, b| volume(a).total_cmp(&volume(b)))
             .unwrap_or(self.target)
     }

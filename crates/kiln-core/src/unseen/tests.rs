@@ -162,3 +162,14 @@ fn edges_keep_the_step_of_the_shapes() {
     // No multiple of 256 lies beside these tiles but the shapes themselves.
     assert!(unseen.at_edges(1, &[16, 128], 8, |_| true).is_empty());
 }
+
+/// As where a config is for one mask only, and the smallest shape has the other.
+#[test]
+fn edges_start_from_a_shape_that_is_valid_itself() {
+    let manifest = manifest(&attention(), "");
+    let unseen = Unseen::of(&manifest).unwrap();
+    let masked = |shape: &Shape| value(shape, "MODE") == 5;
+    let shapes = unseen.at_edges(3, &[16, 128], 24, masked);
+    assert!(shapes.len() > 4, "{shapes:?}");
+    assert!(shapes.iter().all(masked));
+}
