@@ -170,6 +170,6 @@ fn edges_start_from_a_shape_that_is_valid_itself() {
     let unseen = Unseen::of(&manifest).unwrap();
     let masked = |shape: &Shape| value(shape, "MODE") == 5;
     let shapes = unseen.at_edges(3, &[16, 128], 24, masked);
-    assert!(shapes.len() > 4, "{shapes:?}");
+    assert!(shapes.len() > 1, "{shapes:?}");
     assert!(shapes.iter().all(masked));
 }
