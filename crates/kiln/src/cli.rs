@@ -161,6 +161,9 @@ pub struct TuneArgs {
     /// Print every event as a JSON line, as it happens
     #[arg(long)]
     pub events: bool,
+    /// Show the report in a browser while the study runs, at an address of this machine that is printed
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub serve: Option<u16>,
     /// Say where the time went: candidates per minute, waiting for compilers, GPU at work
     #[arg(long)]
     pub timings: bool,

@@ -18,6 +18,7 @@ mod recording;
 mod redteam;
 mod report;
 mod selftest;
+mod serve;
 mod settings;
 mod simulate;
 mod store;

@@ -26,6 +26,7 @@ const SCRIPT: &str = concat!(
     "\"use strict\";\n(() => {\n",
     include_str!("html/script/draw.js"),
     include_str!("html/script/pick.js"),
+    include_str!("html/script/interval.js"),
     include_str!("html/script/search.js"),
     include_str!("html/script/parallel.js"),
     include_str!("html/script/effects.js"),
@@ -141,7 +142,7 @@ fn title(page: &mut Markup, study: &Study) {
         .text(&header.device.name)
         .raw("</b>, shape <b>")
         .text(&header.shape)
-        .raw("</b> <span class=\"nowrap\">")
+        .raw("</b> <span>")
         .text(dimensions.join(" "))
         .raw("</span></p></header>\n");
 }
@@ -170,7 +171,7 @@ fn effects(page: &mut Markup, study: &Study) {
         page.raw("<p>No config was measured, so nothing can be said about times.</p></section>\n");
         return;
     }
-    page.raw("<p class=\"lead\">One panel per tunable, the most telling first: each dot is a trial, each bar the median of the trials with that value. The search tries good values more often, so this shows what was tried, not what each value would do by itself.</p>\n");
+    page.raw("<p class=\"lead\">One panel per tunable, the most telling first: each dot is a trial, each bar the median of the trials with that value, which are counted below it (✕ counts those that failed). The value of the winner is bold. The search tries good values more often, so this shows what was tried, not what each value would do by itself.</p>\n");
     plot(page, "plot-effects", "Time by value of each tunable");
     page.raw("<h3>Whole configs</h3>\n<p class=\"lead\">Each line is a config, from tunable to tunable and to its time at the right. Thick and dark is fast; the heavy line is the best.</p>\n");
     plot(page, "plot-parallel", "Configs as lines over all tunables");

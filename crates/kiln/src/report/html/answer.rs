@@ -1,11 +1,12 @@
 //! The answer first: what was found, how sure it is, what to do now.
 
+use kiln_core::stats::Interval;
 use kiln_core::study::Study;
 use kiln_core::units::human_ns;
 use kiln_core::verdict::Verdict;
 
 use super::markup::Markup;
-use crate::report::terminal::{flags_text, group_digits, trials_text};
+use crate::report::terminal::{flags_text, group_digits};
 use crate::report::{cost, is_success, next_step, notes, rates};
 
 /// How an answer is shown: a class for its colour and a sign that says the same without colour.
@@ -54,6 +55,7 @@ pub fn section(page: &mut Markup, study: &Study) {
                 .raw("</b></span></p>\n<p class=\"plain\">")
                 .text(in_words(study))
                 .raw("</p>\n");
+            super::plot(page, "plot-interval", "Interval of the speedup");
         }
         None => {
             page.raw("<p class=\"plain\">")
@@ -82,9 +84,14 @@ pub fn section(page: &mut Markup, study: &Study) {
     page.raw("</section>\n");
 }
 
-/// The terminal's advice speaks of what is above it; here the flags are below.
+/// The terminal's advice speaks of what is above it; here the flags are below, and it is a sentence.
 fn next(study: &Study) -> String {
-    next_step(study).replace("the flags above", "the flags below")
+    let advice = next_step(study).replace("the flags above", "the flags below");
+    let mut letters = advice.chars();
+    match letters.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),
+        None => advice,
+    }
 }
 
 fn in_words(study: &Study) -> String {
@@ -138,85 +145,63 @@ fn in_words(study: &Study) -> String {
 
 fn numbers(page: &mut Markup, study: &Study) {
     page.raw("<dl class=\"numbers\">\n");
-    let mut pair = |name: &'static str, value: String, detail: String| {
+    let mut pair = |name: &'static str, value: String, details: Vec<String>| {
         page.raw("<div><dt>").raw(name).raw("</dt><dd>").text(value);
-        if !detail.is_empty() {
+        for detail in details.iter().filter(|d| !d.is_empty()) {
             page.raw("<small>").text(detail).raw("</small>");
         }
         page.raw("</dd></div>\n");
     };
     let label = study.baseline.as_ref().map_or("", |b| b.label.as_str());
+    let interval = |i: Interval| format!("{} to {}", human_ns(i.low), human_ns(i.high));
     match study.winner().map(|w| (w, &w.comparison)) {
         Some((winner, c)) => {
-            let interval = |low: f64, high: f64| format!("{} to {}", human_ns(low), human_ns(high));
-            pair(
-                "baseline",
-                human_ns(c.baseline_ns),
-                format!(
-                    "{}{} · {label}",
-                    interval(c.baseline_ci_95.low, c.baseline_ci_95.high),
-                    rates_text(study, c.baseline_ns)
-                ),
-            );
-            pair(
-                "winner",
-                human_ns(c.candidate_ns),
-                format!(
-                    "{}{} · trial {}",
-                    interval(c.candidate_ci_95.low, c.candidate_ci_95.high),
-                    rates_text(study, c.candidate_ns),
-                    winner.trial
-                ),
-            );
+            let mut details = vec![interval(c.baseline_ci_95)];
+            details.extend(rate_texts(study, c.baseline_ns));
+            details.push(label.to_string());
+            pair("baseline", human_ns(c.baseline_ns), details);
+            let mut details = vec![interval(c.candidate_ci_95)];
+            details.extend(rate_texts(study, c.candidate_ns));
+            details.push(format!("trial {}", winner.trial));
+            pair("winner", human_ns(c.candidate_ns), details);
         }
         None => {
             if let Some(ns) = study.baseline_ns() {
-                pair(
-                    "baseline",
-                    human_ns(ns),
-                    format!("in the search{} · {label}", rates_text(study, ns)),
-                );
+                let mut details = rate_texts(study, ns);
+                details.push(format!("{label}, as the search saw it"));
+                pair("baseline", human_ns(ns), details);
             }
             if let Some((trial, ns)) = study.best() {
-                pair(
-                    "best so far",
-                    human_ns(ns),
-                    format!(
-                        "in the search{} · trial {}",
-                        rates_text(study, ns),
-                        trial.number
-                    ),
-                );
+                let mut details = rate_texts(study, ns);
+                details.push(format!("trial {}, as the search saw it", trial.number));
+                pair("best so far", human_ns(ns), details);
             }
         }
     }
-    let stopped = study
-        .stop
-        .map_or(String::new(), |s| s.sentence().to_string());
-    let counts = trials_text(study);
-    let counts = counts.split_once(": ").map_or("", |(_, rest)| rest);
-    let detail = match (counts, stopped.as_str()) {
-        (counts, "") => counts.to_string(),
-        (counts, stopped) => format!("{counts} · {stopped}"),
-    };
-    pair("trials", group_digits(study.trials.len() as u128), detail);
+    let measured = study.ranked().len();
+    let mut details = vec![format!("{measured} measured")];
+    details.extend(match study.trials.len() - measured {
+        0 => None,
+        failed => Some(format!("{failed} failed")),
+    });
+    details.extend(study.stop.map(|stop| stop.sentence().to_string()));
+    pair("trials", group_digits(study.trials.len() as u128), details);
     if study.wall_ms > 0 && study.header.replayed_from.is_none() {
-        let money = cost(study).map_or(String::new(), |c| format!("cost {c:.2}"));
-        pair("time", seconds_text(study.wall_ms as f64 / 1e3), money);
+        let money = cost(study).map(|c| format!("cost {c:.2}"));
+        let seconds = study.wall_ms as f64 / 1e3;
+        pair("time", seconds_text(seconds), money.into_iter().collect());
     }
     page.raw("</dl>\n");
 }
 
-fn rates_text(study: &Study, ns: f64) -> String {
+fn rate_texts(study: &Study, ns: f64) -> Vec<String> {
     let rates = rates(study, ns);
-    let gflops = rates.gflops.map_or(String::new(), |g| match g >= 1e4 {
-        true => format!(" · {:.1} TFLOP/s", g / 1e3),
-        false => format!(" · {g:.1} GFLOP/s"),
+    let gflops = rates.gflops.map(|g| match g >= 1e4 {
+        true => format!("{:.1} TFLOP/s", g / 1e3),
+        false => format!("{g:.1} GFLOP/s"),
     });
-    let bytes = rates
-        .gigabytes_per_second
-        .map_or(String::new(), |g| format!(" · {g:.1} GB/s"));
-    format!("{gflops}{bytes}")
+    let bytes = rates.gigabytes_per_second.map(|g| format!("{g:.1} GB/s"));
+    gflops.into_iter().chain(bytes).collect()
 }
 
 fn seconds_text(seconds: f64) -> String {

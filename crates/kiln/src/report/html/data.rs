@@ -53,6 +53,7 @@ pub fn document(study: &Study) -> Value {
         "winner": study.winner().map(|w| w.trial),
         "has_times": has_times(study),
         "finished": study.finished,
+        "interval": study.winner().map(|w| interval(study, w)),
         "samples": study.winner().map(samples),
         "roofline": roofline::of(study).ok().map(|r| r.document()),
     })
@@ -102,6 +103,14 @@ fn trial(study: &Study, index: usize, trial: &Trial, axes: &[&Effect]) -> Value 
 
 fn rounded(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
+}
+
+fn interval(study: &Study, winner: &Winner) -> Value {
+    let c = &winner.comparison;
+    json!({
+        "speedup": c.speedup, "low": c.speedup_ci_95.low, "high": c.speedup_ci_95.high,
+        "margin": c.margin, "target": study.header.target_speedup,
+    })
 }
 
 fn samples(winner: &Winner) -> Value {

@@ -30,7 +30,7 @@ impl Markup {
     pub fn prose(&mut self, sentence: &str) -> &mut Markup {
         let parts: Vec<&str> = sentence.split('`').collect();
         // An odd backtick is no pair: it stays what it is.
-        if parts.len() % 2 == 0 {
+        if parts.len().is_multiple_of(2) {
             return self.text(sentence);
         }
         for (place, part) in parts.iter().enumerate() {

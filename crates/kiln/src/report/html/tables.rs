@@ -20,23 +20,39 @@ const FASTEST_SHOWN: usize = 10;
 pub fn roofline_sentence(roofline: &Roofline) -> String {
     let intensity = roofline.flops / roofline.bytes;
     let balance = roofline.peaks.flops_per_second / roofline.peaks.bytes_per_second;
-    let bound = match intensity < balance {
-        true => "memory can feed it",
-        false => "it can calculate",
+    let is_fed = intensity < balance;
+    let bound = match is_fed {
+        true => "memory is what holds it back",
+        false => "arithmetic is what holds it back",
     };
-    let work = format!(
-        "A launch has {intensity:.1} FLOP for every byte it must move, so at best it is as fast as {bound}."
+    let mut said = format!(
+        "A launch has {} FLOP for every byte it must move: at its best, {bound}.",
+        digits(intensity)
     );
-    let against = match (roofline.floor, roofline.found()) {
-        (Some((floor, needed)), Some((name, ns))) => format!(
-            " The floor for its {needed} is {}; the {name} takes {:.1} times that.",
+    match roofline.floor {
+        Some((_, "flops")) | None if is_fed => {
+            said.push_str(" Here all of its data fits into the L2 cache, so memory sets no floor.");
+        }
+        _ => {}
+    }
+    if let (Some((floor, needed)), Some((name, ns))) = (roofline.floor, roofline.found()) {
+        said.push_str(&format!(
+            " No kernel can do its {needed} in less than {}; the {name} takes {} times that.",
             human_ns(floor),
-            ns / floor
-        ),
-        (None, _) => " All of its data fits into the L2 cache, so memory sets no floor.".into(),
-        (_, None) => String::new(),
-    };
-    format!("{work}{against}")
+            digits(ns / floor)
+        ));
+    }
+    said
+}
+
+/// A plain number with about three digits.
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => group_digits(v.round() as u128),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
 }
 
 /// The fastest of the search, with the tunables that varied in columns of their own.
@@ -165,10 +181,6 @@ fn beside(page: &mut Markup, study: &Study) {
 /// The target, the shapes the winner was checked on, and what other studies found on theirs.
 pub fn shapes(page: &mut Markup, study: &Study, others: &[StudySummary]) {
     page.raw("<section id=\"shapes\"><h2>Shapes</h2>\n");
-    let sizes = |dimensions: &[(String, i64)]| -> String {
-        let sizes: Vec<String> = dimensions.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        sizes.join(" ")
-    };
     let header = &study.header;
     let judged = |c: Option<&kiln_core::verdict::Comparison>| match c {
         Some(c) => [
@@ -181,7 +193,7 @@ pub fn shapes(page: &mut Markup, study: &Study, others: &[StudySummary]) {
     let [speedup, interval, verdict] = judged(study.winner().map(|w| &w.comparison));
     let mut rows = vec![vec![
         cell(&header.shape),
-        cell(sizes(&header.dimensions)),
+        sizes(&header.dimensions),
         cell(speedup),
         cell(interval),
         cell(format!("{verdict}: the target of this study")),
@@ -190,7 +202,7 @@ pub fn shapes(page: &mut Markup, study: &Study, others: &[StudySummary]) {
         let [speedup, interval, verdict] = judged(other.winner.as_ref());
         rows.push(vec![
             cell(&other.header.shape),
-            cell(sizes(&other.header.dimensions)),
+            sizes(&other.header.dimensions),
             cell(speedup),
             cell(interval),
             cell(format!(
@@ -209,28 +221,12 @@ pub fn shapes(page: &mut Markup, study: &Study, others: &[StudySummary]) {
             };
             rows.push(vec![
                 cell(&shape.name),
-                cell(sizes(&shape.dimensions)),
+                sizes(&shape.dimensions),
                 cell(""),
                 cell(""),
                 cell(said),
             ]);
         }
-    }
-    for unseen in winner
-        .and_then(|w| w.acceptance.as_ref())
-        .iter()
-        .flat_map(|a| &a.unseen)
-    {
-        rows.push(vec![
-            cell("made up by kiln"),
-            cell(sizes(&unseen.dimensions)),
-            cell(""),
-            cell(""),
-            cell(format!(
-                "right: {:.0} % of the allowed error; not timed",
-                100.0 * unseen.error_ratio
-            )),
-        ]);
     }
     page.table(
         &[
@@ -242,7 +238,31 @@ pub fn shapes(page: &mut Markup, study: &Study, others: &[StudySummary]) {
         ],
         rows,
     );
+    made_up(page, study);
     page.raw("</section>\n");
+}
+
+/// Shapes nobody wrote down, on which the winner was right.
+fn made_up(page: &mut Markup, study: &Study) {
+    let acceptance = study.winner().and_then(|w| w.acceptance.as_ref());
+    let unseen = acceptance.map_or(&[][..], |a| a.unseen.as_slice());
+    let worst = unseen.iter().map(|u| u.error_ratio).fold(0.0, f64::max);
+    if unseen.is_empty() {
+        return;
+    }
+    page.raw("<details><summary>The winner is also right on ")
+        .text(unseen.len())
+        .raw(" shapes that kiln made up; the worst error is ")
+        .text(format!("{:.0}", 100.0 * worst))
+        .raw(" % of what is allowed</summary>\n");
+    let rows = unseen.iter().map(|unseen| {
+        vec![
+            sizes(&unseen.dimensions),
+            cell(format!("{:.0} %", 100.0 * unseen.error_ratio)),
+        ]
+    });
+    page.table(&[("sizes", Left), ("of the allowed error", Right)], rows);
+    page.raw("</details>\n");
 }
 
 /// The newest study of each other shape of the same manifest on the same device.
@@ -348,6 +368,17 @@ pub fn rejected(page: &mut Markup, study: &Study) {
         );
     }
     page.raw("</section>\n");
+}
+
+/// Sizes of a shape, in one line.
+fn sizes(dimensions: &[(String, i64)]) -> Markup {
+    let sizes: Vec<String> = dimensions.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    let mut markup = Markup::new();
+    markup
+        .raw("<span class=\"nowrap\">")
+        .text(sizes.join(" "))
+        .raw("</span>");
+    markup
 }
 
 fn shortened(text: &str) -> String {

@@ -21,7 +21,8 @@ function html(parent, tag, className, text) {
 // An empty drawing of the figure's width; a figure wider than its place scrolls by itself.
 function canvas(figure, height, width) {
   figure.replaceChildren();
-  width = Math.max(width || 0, figure.clientWidth);
+  // Windows are of no width at all for a moment while they are made or pictured.
+  width = Math.max(width || 0, figure.clientWidth, 160);
   const root = add(figure, "svg", {
     width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": figure.dataset.label,
   });
@@ -55,7 +56,10 @@ function ticks(low, high, wanted) {
 // The same for a logarithmic scale: 1, 2, 5 over decades, plain steps within one.
 function logTicks(low, high, wanted) {
   const decades = Math.log10(high / low);
-  if (decades < 0.7) return ticks(low, high, wanted);
+  if (decades < 0.7) {
+    const found = ticks(low, high, wanted);
+    return found.length > 1 ? found : ticks(low, high, 2 * wanted);
+  }
   const steps = decades > wanted ? [1] : decades > wanted / 2.5 ? [1, 3] : [1, 2, 5];
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
@@ -125,6 +129,11 @@ const MARKS = [
 ];
 
 const short = (value) => Math.round(value * 10) / 10;
+
+// Smaller where there are more of them.
+function dotSize(count, usual) {
+  return usual * (count > 2000 ? 0.4 : count > 600 ? 0.6 : count > 150 ? 0.8 : 1);
+}
 
 function marks(root, kind, points) {
   let path = "";

@@ -12,6 +12,7 @@ function drawEffects(figure) {
   const [low, high] = extremes(measured.map((i) => study.trials[i][NS]));
   const pad = (high / low) ** 0.06 * 1.005;
   const points = [];
+  const winner = study.trials.find((t) => t[NUMBER] === study.winner);
   tunables.forEach(([tunable, place], n) => {
     const left = (n % columns) * (wide + gap), top = Math.floor(n / columns) * (tall + gap);
     panel(add(root, "g", { transform: `translate(${left} ${top})`, class: "panel" }), tunable, place);
@@ -32,8 +33,7 @@ function drawEffects(figure) {
         const value = t[CONFIG][place] ?? 0;
         return [centre(value) + spread(t[NUMBER] * 7 + place) * Math.min(slot * 0.7, 46), y(t[NS])];
       });
-      const size = measured.length > 1000 ? 1.6 : measured.length > 200 ? 2.4 : 4;
-      marks(group, 0, dots).setAttribute("stroke-width", size);
+      marks(group, 0, dots).style.strokeWidth = dotSize(measured.length, 4.5);
       const every = Math.ceil((tunable.values.length * 34) / (plotRight - plotLeft));
       tunable.values.forEach((value, v) => {
         if (tunable.medians[v] !== null) {
@@ -41,7 +41,8 @@ function drawEffects(figure) {
           add(group, "line", { class: "median", x1: centre(v) - half, x2: centre(v) + half, y1: y(tunable.medians[v]), y2: y(tunable.medians[v]) });
         }
         if (v % every) return;
-        add(group, "text", { class: "tick", x: centre(v), y: tall - 18, "text-anchor": "middle" }, clipped(value, Math.max(3, Math.floor(slot * every / 7))));
+        const won = winner && winner[CONFIG][place] === v ? " strong" : "";
+        add(group, "text", { class: `tick${won}`, x: centre(v), y: tall - 18, "text-anchor": "middle" }, clipped(value, Math.max(3, Math.floor(slot * every / 7))));
         const failed = tunable.failed[v] ? ` ✕${tunable.failed[v]}` : "";
         add(group, "text", { class: "count", x: centre(v), y: tall - 5, "text-anchor": "middle" }, `${tunable.measured[v]}${failed}`);
       });

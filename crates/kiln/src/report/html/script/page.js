@@ -1,6 +1,7 @@
 // The page: draws every plot, again when its width changes; a live page asks for itself.
 
 const DRAWINGS = {
+  "plot-interval": drawInterval,
   "plot-search": drawSearch,
   "plot-effects": drawEffects,
   "plot-parallel": drawParallel,
@@ -36,7 +37,7 @@ addEventListener("resize", () => {
 });
 addEventListener("change", (event) => { if (event.target.name === "axis") again(); });
 addEventListener("beforeprint", again);
-addEventListener("scroll", () => { if (!tip.hidden) pick(-1); }, { passive: true });
+addEventListener("scroll", () => { if (!tip.hidden && Math.abs(scrollY - picked.scrolled) > 40) pick(-1); }, { passive: true });
 drawAll();
 
 const SECONDS_BETWEEN_LOOKS = 2;

@@ -1,13 +1,14 @@
 // Parallel coordinates: a line per measured config, over the tunables to its time.
 
-const GROUPS = 5;
+// Configs from slow to fast in groups, of these parts of all: the few that are fast should stand out.
+const PARTS = [0.4, 0.65, 0.85, 0.95, 1];
 
 function drawParallel(figure) {
   const axes = study.tunables;
   const measured = study.trials.map((t, i) => i).filter((i) => study.trials[i][NS] !== null);
   if (!axes.length || !measured.length) { figure.replaceChildren(); html(figure, "p", "", "Nothing varied."); return; }
   const narrow = figure.clientWidth < 560;
-  const gap = narrow ? 46 : 60, top = 92, left = 34, margin = 70;
+  const gap = narrow ? 27 : 60, top = 92, left = 32, margin = narrow ? 54 : 70;
   const { root, width, height } = canvas(figure, narrow ? 380 : 420, left + axes.length * gap + margin);
   const bottom = height - 18;
   const at = axes.map((_, i) => left + (i * (width - left - margin)) / axes.length);
@@ -27,13 +28,13 @@ function drawParallel(figure) {
   const lines = measured.map(line);
 
   const ranked = measured.map((_, k) => k).sort((a, b) => times[b] - times[a]);
-  const paths = Array(GROUPS).fill("");
+  const paths = PARTS.map(() => "");
   ranked.forEach((k, rank) => {
-    paths[Math.floor((rank * GROUPS) / ranked.length)] += `M${lines[k].map((p) => p.map(short).join(" ")).join("L")}`;
+    paths[PARTS.findIndex((part) => rank < part * ranked.length)] += `M${lines[k].map((p) => p.map(short).join(" ")).join("L")}`;
   });
-  const crowd = Math.min(1, 60 / measured.length);
+  const crowd = Math.min(1, Math.max(0.12, 60 / measured.length));
   paths.forEach((d, group) => {
-    if (d) add(root, "path", { class: `config group-${group}`, d, "stroke-opacity": Math.max(0.06, (0.25 + 0.6 * crowd) * ((group + 1) / GROUPS)) });
+    if (d) add(root, "path", { class: `config group-${group}`, d, "stroke-opacity": group === 4 ? 0.8 : 0.7 * crowd * (group + 1) / 4 });
   });
   add(root, "path", { class: "config fastest", d: `M${lines[ranked[ranked.length - 1]].map((p) => p.map(short).join(" ")).join("L")}` });
   const marked = add(root, "path", { class: "config marked", visibility: "hidden" });

@@ -2,7 +2,7 @@
 
 let study;
 const plots = [];
-const picked = { index: -1 };
+const picked = { index: -1, scrolled: 0 };
 const tip = document.getElementById("tip");
 
 const NUMBER = 0, KIND = 1, NS = 2, ENDED = 3, CONFIG = 4, SAID = 5;
@@ -37,6 +37,7 @@ function describe(index) {
 
 function pick(index, x, y) {
   picked.index = index;
+  picked.scrolled = scrollY;
   for (const plot of plots) plot.highlight(index);
   if (index < 0) { tip.hidden = true; return; }
   describe(index);

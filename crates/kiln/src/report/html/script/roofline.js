@@ -25,7 +25,8 @@ function drawRoofline(figure) {
     const kind = point.name === "baseline" ? 3 : point.name === "floor" ? 5 : 0;
     const mark = marks(root, kind, [[px, py]]);
     mark.setAttribute("class", `mark roof-${kind}`);
-    let line = py + 4;
+    // Beside the mark, but not on the roof.
+    let line = Math.abs(py - y(peak)) < 8 ? py + 19 : py + 4;
     while (placed.some((other) => Math.abs(other - line) < 15)) line += 15;
     placed.push(line);
     const flip = px > width - 190;

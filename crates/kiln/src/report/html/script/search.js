@@ -43,7 +43,10 @@ function drawSearch(figure) {
   }
   for (let kind = 5; kind >= 0; kind--) {
     const chosen = points.filter((_, i) => trials[i][KIND] === kind);
-    if (chosen.length) marks(root, kind, chosen).setAttribute("data-count", chosen.length);
+    if (!chosen.length) continue;
+    const drawn = marks(root, kind, chosen);
+    drawn.setAttribute("data-count", chosen.length);
+    if (kind === 0) drawn.style.strokeWidth = dotSize(chosen.length, 5.5);
   }
   bestLine(root, trials, points, right);
 
