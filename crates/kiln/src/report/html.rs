@@ -173,7 +173,7 @@ fn effects(page: &mut Markup, study: &Study) {
     }
     page.raw("<p class=\"lead\">One panel per tunable, the most telling first: each dot is a trial, each bar the median of the trials with that value, which are counted below it (✕ counts those that failed). The value of the winner is bold. The search tries good values more often, so this shows what was tried, not what each value would do by itself.</p>\n");
     plot(page, "plot-effects", "Time by value of each tunable");
-    page.raw("<h3>Whole configs</h3>\n<p class=\"lead\">Each line is a config, from tunable to tunable and to its time at the right. Thick and dark is fast; the heavy line is the best.</p>\n");
+    page.raw("<h3>Whole configs</h3>\n<p class=\"lead\">Each line is a config, from tunable to tunable and to its time at the right. The strongest lines are the fastest configs, the heavy one is the best; failed ones are left out.</p>\n");
     plot(page, "plot-parallel", "Configs as lines over all tunables");
     page.raw("</section>\n");
 }

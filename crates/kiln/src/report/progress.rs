@@ -159,14 +159,14 @@ impl Progress {
             let texts = Texts {
                 budget: self.budget.left(study, self.pace(study)),
                 best: lines::best(study),
-                spark: lines::sparkline(study, view.columns()),
+                spark: lines::sparkline(study, view.spark_columns()),
                 outcomes: lines::outcomes(study),
                 doing: match busy {
                     Some(busy) => format!("{doing}; {busy}"),
                     None => doing.to_string(),
                 },
             };
-            view.show(study.trials.len() as u64, &texts);
+            view.show(study.trials.len() as u64, texts);
         }
     }
 }

@@ -347,7 +347,7 @@ pub fn rejected(page: &mut Markup, study: &Study) {
                 .raw("trial ")
                 .text(first.number)
                 .raw(": ")
-                .text(shortened(&first.outcome.to_string()))
+                .prose(&shortened(&first.outcome.to_string()))
                 .raw("<br><code>")
                 .text(config_text(&first.config))
                 .raw("</code>");

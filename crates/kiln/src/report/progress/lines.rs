@@ -14,7 +14,11 @@ const FAILED: char = '×';
 
 /// The search in `width` columns: each the fastest time of its trials, low is fast, on a logarithmic scale.
 pub fn sparkline(study: &Study, width: usize) -> String {
-    let times: Vec<Option<f64>> = study.trials.iter().map(|t| t.outcome.median_ns()).collect();
+    let times = study.trials.iter().map(|t| t.outcome.median_ns());
+    spark(&times.collect::<Vec<_>>(), width)
+}
+
+fn spark(times: &[Option<f64>], width: usize) -> String {
     let columns = width.min(times.len());
     let mut fastest: Vec<Option<f64>> = Vec::with_capacity(columns);
     for column in 0..columns {
@@ -86,7 +90,7 @@ pub fn busy(timings: &Timings, jobs: usize, elapsed: Duration, on_gpu: bool) -> 
     let compilers = percent(timings.compiling.as_secs_f64() / seconds / jobs.max(1) as f64);
     let (device, at_work) = match on_gpu {
         true => ("GPU", timings.on_device),
-        false => ("kernels", timings.running),
+        false => ("kernels running", timings.running),
     };
     let device_busy = percent(at_work.as_secs_f64() / seconds);
     Some(format!(
@@ -133,5 +137,57 @@ pub fn human_seconds(seconds: f64) -> String {
         format!("{seconds:.0} s")
     } else {
         format!("{:.0} min", seconds / 60.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn low_is_fast_and_failures_are_told() {
+        assert_eq!(spark(&[], 10), "");
+        assert_eq!(spark(&[None, None], 10), "××");
+        assert_eq!(spark(&[Some(5.0)], 10), "▁");
+        assert_eq!(
+            spark(&[Some(100.0), None, Some(10.0), Some(1.0)], 10),
+            "█×▅▁"
+        );
+        // Two trials in each column: the faster one is shown.
+        let times = [Some(9.0), Some(3.0), None, Some(1.0), None, None];
+        assert_eq!(spark(&times, 3), "█▁×");
+    }
+
+    #[test]
+    fn utilisation_is_a_part_of_the_time() {
+        let timings = Timings {
+            compiling: Duration::from_secs(30),
+            running: Duration::from_secs(5),
+            on_device: Duration::from_secs(2),
+            candidates: 3,
+            ..Timings::default()
+        };
+        let ten = Duration::from_secs(10);
+        let said = busy(&timings, 4, ten, true);
+        assert_eq!(said.as_deref(), Some("compilers 75 % busy, GPU 20 %"));
+        let said = busy(&timings, 4, ten, false);
+        assert_eq!(
+            said.as_deref(),
+            Some("compilers 75 % busy, kernels running 50 %")
+        );
+        assert_eq!(busy(&Timings::default(), 4, ten, false), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_sparkline_is_never_wider_than_asked(
+            times in prop::collection::vec(prop::option::of(1.0..1e12f64), 0..300),
+            width in 0usize..120,
+        ) {
+            let drawn = spark(&times, width).chars().count();
+            prop_assert_eq!(drawn, width.min(times.len()));
+        }
     }
 }

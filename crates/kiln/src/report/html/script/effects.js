@@ -44,7 +44,8 @@ function drawEffects(figure) {
         const won = winner && winner[CONFIG][place] === v ? " strong" : "";
         add(group, "text", { class: `tick${won}`, x: centre(v), y: tall - 18, "text-anchor": "middle" }, clipped(value, Math.max(3, Math.floor(slot * every / 7))));
         const failed = tunable.failed[v] ? ` ✕${tunable.failed[v]}` : "";
-        add(group, "text", { class: "count", x: centre(v), y: tall - 5, "text-anchor": "middle" }, `${tunable.measured[v]}${failed}`);
+        const counts = [`${tunable.measured[v]}${failed}`, `${tunable.measured[v]}`].find((text) => text.length * 6.5 < slot * every);
+        if (counts) add(group, "text", { class: "count", x: centre(v), y: tall - 5, "text-anchor": "middle" }, counts);
       });
       dots.forEach(([px, py], k) => points.push([px + left, py + top, measured[k]]));
     }

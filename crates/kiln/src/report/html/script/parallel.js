@@ -1,7 +1,10 @@
 // Parallel coordinates: a line per measured config, over the tunables to its time.
 
-// Configs from slow to fast in groups, of these parts of all: the few that are fast should stand out.
-const PARTS = [0.4, 0.65, 0.85, 0.95, 1];
+// Configs from slow to fast in five groups, given by where each ends: the few that are fast should stand out.
+const ends = (count) => {
+  const fast = Math.max(1, Math.min(0.1 * count, 30));
+  return [0.4 * (count - fast), 0.7 * (count - fast), 0.9 * (count - fast), count - fast, count];
+};
 
 function drawParallel(figure) {
   const axes = study.tunables;
@@ -28,9 +31,10 @@ function drawParallel(figure) {
   const lines = measured.map(line);
 
   const ranked = measured.map((_, k) => k).sort((a, b) => times[b] - times[a]);
-  const paths = PARTS.map(() => "");
+  const groups = ends(ranked.length);
+  const paths = groups.map(() => "");
   ranked.forEach((k, rank) => {
-    paths[PARTS.findIndex((part) => rank < part * ranked.length)] += `M${lines[k].map((p) => p.map(short).join(" ")).join("L")}`;
+    paths[groups.findIndex((end) => rank < end)] += `M${lines[k].map((p) => p.map(short).join(" ")).join("L")}`;
   });
   const crowd = Math.min(1, Math.max(0.12, 60 / measured.length));
   paths.forEach((d, group) => {

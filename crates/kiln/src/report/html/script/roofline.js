@@ -17,7 +17,7 @@ function drawRoofline(figure) {
   add(root, "path", { class: "roof", d: `M${left} ${y(bytes * x.low)}L${x(balance)} ${y(peak)}H${right}` });
   add(root, "text", { class: "note", x: right - 2, y: y(peak) - 7, "text-anchor": "end" }, `arithmetic ${humanRate(peak, "FLOP/s")}`);
   const slopeAt = Math.sqrt(x.low * balance);
-  add(root, "text", { class: "note", x: x(slopeAt) - 8, y: y(bytes * slopeAt) - 10, "text-anchor": narrow ? "start" : "end" }, `memory ${humanRate(bytes, "B/s")}`);
+  add(root, "text", { class: "note", x: x(slopeAt) - 8, y: y(bytes * slopeAt) - 10, "text-anchor": x(slopeAt) < left + 130 ? "start" : "end" }, `memory ${humanRate(bytes, "B/s")}`);
   add(root, "line", { class: "baseline", x1: x(intensity), x2: x(intensity), y1: top, y2: bottom });
   const placed = [];
   points.forEach((point) => {
@@ -31,6 +31,6 @@ function drawRoofline(figure) {
     placed.push(line);
     const flip = px > width - 190;
     add(root, "text", { class: "note strong", x: flip ? px - 12 : px + 12, y: line, "text-anchor": flip ? "end" : "start" },
-      `${point.name} ${humanNs(point.ns)}, ${humanRate(point.flops_per_second, "FLOP/s")}`);
+      narrow ? `${point.name} ${humanNs(point.ns)}` : `${point.name} ${humanNs(point.ns)}, ${humanRate(point.flops_per_second, "FLOP/s")}`);
   });
 }
