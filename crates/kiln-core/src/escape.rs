@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use crate::diagnostic::printable_lines;
+
 /// For attributes and elements of XML; characters that XML 1.0 cannot hold become spaces.
 pub fn xml(text: &str) -> String {
     let mut escaped = String::new();
@@ -23,6 +25,41 @@ pub fn xml(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// For elements and quoted attributes of HTML. Control characters, and those that turn the order of what is
+/// read, become a sign that something was there; a line break stays one.
+pub fn html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in printable_lines(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// For a JSON document inside a `<script type="application/json">`, where nothing is markup but what begins
+/// with `<`. These characters can only be inside strings, where an escape means the same.
+pub fn json_in_html(document: &str) -> String {
+    let mut out = String::with_capacity(document.len());
+    for c in document.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c if c != '\n' && c.is_control() => {
+                out.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// For one line of Markdown: names come from manifests and kernels, and none of them makes a table, a link
@@ -88,6 +125,19 @@ mod tests {
         );
         assert_eq!(markdown("SAME 0.99x"), "SAME 0.99x");
         assert_eq!(markdown("a: http://b www.c"), "a: http\\://b www\\.c");
+    }
+
+    #[test]
+    fn nothing_of_a_name_is_html() {
+        assert_eq!(
+            html("<img src=\"x\" onerror='a&b'>\u{202e}\u{1b}[2J\n"),
+            "&lt;img src=&quot;x&quot; onerror=&#39;a&amp;b&#39;&gt;\u{fffd}\u{fffd}[2J\n"
+        );
+        let value = serde_json::json!({"</script><!--": "\u{2028}&\u{9b}"});
+        let shown = json_in_html(&value.to_string());
+        assert!(!shown.contains(['<', '>', '&', '\u{2028}', '\u{9b}']));
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(read, value);
     }
 
     #[test]

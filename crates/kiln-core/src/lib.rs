@@ -19,6 +19,7 @@ pub mod occupancy;
 pub mod precision;
 pub mod protocol;
 pub mod recording;
+pub mod roofline;
 pub mod sandbox;
 pub mod search;
 pub mod space;

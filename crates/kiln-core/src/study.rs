@@ -15,6 +15,8 @@ pub struct Study {
     /// Other implementations, measured for comparison.
     pub also: Vec<Baseline>,
     pub trials: Vec<Trial>,
+    /// The study's wall time when each trial ended, in the order of `trials`.
+    pub trial_ended_ms: Vec<u64>,
     pub stop: Option<StopReason>,
     pub confirmation: Option<Confirmation>,
     pub finished: bool,
@@ -50,6 +52,7 @@ impl Study {
             baseline: None,
             also: Vec::new(),
             trials: Vec::new(),
+            trial_ended_ms: Vec::new(),
             stop: None,
             confirmation: None,
             finished: false,
@@ -79,7 +82,10 @@ impl Study {
                 self.baseline = Some(Baseline { label, outcome });
             }
             Event::AlsoMeasured { label, outcome } => self.also.push(Baseline { label, outcome }),
-            Event::TrialFinished(trial) => self.trials.push(*trial),
+            Event::TrialFinished(trial) => {
+                self.trials.push(*trial);
+                self.trial_ended_ms.push(wall_ms);
+            }
             Event::SearchFinished { stop } => self.stop = Some(stop),
             Event::Confirmed(confirmation) => self.confirmation = Some(*confirmation),
             Event::StudyFinished => self.finished = true,

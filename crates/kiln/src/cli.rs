@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{exit, settings};
 
 mod compare;
+mod report;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -57,6 +58,9 @@ pub enum Verb {
     /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
+    /// A study as one HTML file to look at, or as Markdown, JSON, CSV or T4
+    #[command(after_help = "Example:\n  kiln report 1 --out report.html")]
+    Report(ReportArgs),
     /// Try search strategies on a recording of a whole space: no device, thousands of trials a second
     #[command(
         after_help = "Example:\n  kiln replay A100.json.gz --space T1.json --compare auto,random --trials 100"
@@ -157,6 +161,9 @@ pub struct TuneArgs {
     /// Print every event as a JSON line, as it happens
     #[arg(long)]
     pub events: bool,
+    /// Show the report in a browser while the study runs, at an address of this machine that is printed
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub serve: Option<u16>,
     /// Say where the time went: candidates per minute, waiting for compilers, GPU at work
     #[arg(long)]
     pub timings: bool,
@@ -216,6 +223,7 @@ pub struct SpaceArgs {
 }
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
+pub use report::{ReportArgs, ReportFormat};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

@@ -8,6 +8,7 @@ pub mod gate;
 pub mod init;
 pub mod redteam;
 pub mod replay;
+pub mod report;
 pub mod schema;
 pub mod selftest;
 pub mod space;

@@ -18,6 +18,7 @@ mod recording;
 mod redteam;
 mod report;
 mod selftest;
+mod serve;
 mod settings;
 mod simulate;
 mod store;
@@ -41,6 +42,7 @@ fn main() {
         Verb::Gate(args) => commands::gate::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
+        Verb::Report(args) => commands::report::run(&args),
         Verb::Replay(args) => commands::replay::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),
         Verb::Toolchain(args) => commands::toolchain::run(&args),

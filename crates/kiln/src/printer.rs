@@ -29,6 +29,12 @@ pub fn talk(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", printable_lines(text));
 }
 
+/// Writes to a terminal as it is, cursor movements included. Text of others in it was made printable before.
+pub fn draw(text: &str) {
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 pub fn talks_to_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }

@@ -9,8 +9,13 @@ use kiln_core::verdict::Verdict;
 use crate::engine::bench::Timings;
 use crate::exit::Exit;
 
+pub mod csv;
+mod effects;
+pub mod html;
 pub mod json;
+pub mod markdown;
 mod progress;
+mod roofline;
 pub mod terminal;
 mod trust;
 
@@ -186,6 +191,33 @@ fn tune_again(study: &Study) -> String {
         }
         Some(from) => format!("kiln tune {manifest} --replay {from}"),
     }
+}
+
+/// The command that makes a study like this one.
+pub fn reproduce_command(study: &Study) -> String {
+    let header = &study.header;
+    if header.replayed_from.is_some() {
+        return format!("{} --fresh", tune_again(study));
+    }
+    let mut words = vec![
+        "kiln".to_string(),
+        "tune".into(),
+        header.manifest.clone(),
+        "--shape".into(),
+        header.shape.clone(),
+        "--strategy".into(),
+        header.strategy.clone(),
+        "--seed".into(),
+        header.seed.to_string(),
+        "--trials".into(),
+        study.trials.len().max(1).to_string(),
+        "--fresh".into(),
+    ];
+    if header.earlier.is_none() {
+        words.push("--cold".into());
+    }
+    let words: Vec<String> = words.into_iter().map(terminal::shell_word).collect();
+    words.join(" ")
 }
 
 /// Gates set to `warn`, as far as only a compiler can tell.

@@ -14,9 +14,7 @@ use kiln_core::manifest::{
 };
 use kiln_core::numerics::{self, Expected};
 use kiln_core::occupancy::{Occupancy, occupancy};
-use kiln_core::protocol::{
-    ArgumentSpec, Caches, Cores, DeviceInfo, LaunchSpec, Problem, Resources,
-};
+use kiln_core::protocol::{ArgumentSpec, Cores, DeviceInfo, LaunchSpec, Problem, Resources};
 use kiln_core::sandbox::Sandbox;
 use kiln_core::space::{ConfigError, RuleKind, Space};
 use kiln_core::trial::{Assignment, CompileFacts};

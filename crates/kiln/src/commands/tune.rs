@@ -25,6 +25,7 @@ use crate::printer;
 use crate::project;
 use crate::recording;
 use crate::report::{self, Progress};
+use crate::serve::Live;
 use crate::settings;
 use crate::store::SqliteStore;
 use crate::task::Task;
@@ -65,7 +66,8 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     let pool = CompilePool::new(cache, options.jobs);
     prepare_support(&mut task, &pool)?;
     note_neighbours(&mut task);
-    let progress = Progress::new(&task, &options, args.events);
+    let live = serve(args, &task, &store)?;
+    let progress = Progress::new(&task, &options, args.events, live);
     tune::something_is_left(&task)?;
     let bench = LiveBench::new(&task, &pool).inspect(|_| drop(scout));
     study(args, &task, &options, bench, &mut store, progress)
@@ -89,9 +91,18 @@ fn replay(args: &TuneArgs, recording: &Path) -> Result<Exit, Failure> {
         repeat(args, &recorded.recording, &mut options);
     }
     let (mut store, _project) = open(args, &task, &options)?;
-    let progress = Progress::new(&task, &options, args.events);
+    let live = serve(args, &task, &store)?;
+    let progress = Progress::new(&task, &options, args.events, live);
     let bench = ReplayBench::new(&task, &recorded.recording);
     study(args, &task, &options, Ok(bench), &mut store, progress)
+}
+
+/// The live page, where it is wanted.
+fn serve(args: &TuneArgs, task: &Task, store: &SqliteStore) -> Result<Option<Live>, Failure> {
+    let place = format!("{} (running)", store.path().display());
+    let kernel = &task.manifest().kernel.name;
+    let live = args.serve.map(|port| Live::start(kernel, place, port));
+    live.transpose()
 }
 
 /// The store of the project, and its turn: two homes may share a project, and one study has one
@@ -125,6 +136,7 @@ fn study<B: Bench>(
     if args.timings {
         printer::talk(&report::timings(&timings, started.elapsed()));
     }
+    progress.finish(&study);
     let place = store.path().display().to_string();
     if args.json {
         printer::document(&report::json::document(&study, &place));

@@ -3,10 +3,14 @@
 use kiln_core::admission::Admission;
 use kiln_core::event::{Earlier, Event, Identity, StudyHeader};
 use kiln_core::study::Study;
+use kiln_core::trial::Trial;
 
-use super::tune::{Observer, Options};
+use super::earlier::EarlierChoice;
+use super::tune::{Observer, Options, Recorded};
 use crate::cache;
 use crate::exit::{Exit, Failure};
+use crate::project;
+use crate::recording::RecordedFile;
 use crate::store::Store;
 use crate::task::Task;
 
@@ -67,7 +71,6 @@ pub fn create(
     store: &mut dyn Store,
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
-    let manifest = task.manifest();
     if let Some(earlier) = &earlier {
         observer.note(&format!(
             "beginning with what {} found ({} trials); `--cold` begins with nothing",
@@ -75,7 +78,23 @@ pub fn create(
             earlier.trials.len()
         ));
     }
-    let header = StudyHeader {
+    let event = Event::StudyStarted(Box::new(header(task, options, secret, admission, earlier)));
+    let id = store.create(&event)?;
+    let study = Study::from_events(id, [(0, event.clone())])
+        .map_err(|e| Failure::new(Exit::Bug, e.to_string()))?;
+    observer.event(&study, &event)?;
+    Ok(study)
+}
+
+fn header(
+    task: &Task,
+    options: &Options,
+    secret: u64,
+    admission: Option<Admission>,
+    earlier: Option<Earlier>,
+) -> StudyHeader {
+    let manifest = task.manifest();
+    StudyHeader {
         kernel: manifest.kernel.name.clone(),
         manifest: task.file.name(),
         manifest_text: task.file.text.clone(),
@@ -109,13 +128,59 @@ pub fn create(
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |d| d.as_millis() as u64),
         kiln_version: env!("CARGO_PKG_VERSION").into(),
+    }
+}
+
+/// A recording as the study it was made of, to look at: nothing is replayed, and nothing stored.
+pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
+    let recording = &recorded.recording;
+    let task = Task::for_recording(project::from_recording(recorded)?, recorded)?;
+    let options = Options {
+        seed: Some(recording.seed),
+        strategy: recording.strategy.clone(),
+        trials: recording.trials.len() as u64,
+        minutes: None,
+        jobs: 1,
+        fresh: true,
+        earlier: EarlierChoice::None,
+        recorded: Some(Recorded {
+            seed: recording.seed,
+            batch: recording.batch,
+        }),
     };
-    let event = Event::StudyStarted(Box::new(header));
-    let id = store.create(&event)?;
-    let study = Study::from_events(id, [(0, event.clone())])
-        .map_err(|e| Failure::new(Exit::Bug, e.to_string()))?;
-    observer.event(&study, &event)?;
-    Ok(study)
+    let mut header = header(&task, &options, 0, None, recording.earlier.clone());
+    header.device = recording.device.clone();
+    header.created_unix_ms = recording.created_unix_ms;
+    header.kiln_version.clone_from(&recording.kiln_version);
+    let started = Event::StudyStarted(Box::new(header));
+    let mut events = vec![
+        started,
+        Event::BaselineMeasured {
+            label: recording.baseline.label.clone(),
+            outcome: recording.baseline.outcome.clone(),
+        },
+    ];
+    events.extend(recording.also.iter().map(|also| Event::AlsoMeasured {
+        label: also.label.clone(),
+        outcome: also.outcome.clone(),
+    }));
+    events.extend(recording.trials.iter().map(|trial| {
+        Event::TrialFinished(Box::new(Trial {
+            number: trial.number,
+            config: recording.assignment(trial),
+            outcome: trial.outcome.clone(),
+            skipped_shapes: trial.skipped_shapes.clone(),
+            compile: trial.compile.clone(),
+            run_ms: 0.0,
+        }))
+    }));
+    let confirmed = recording.confirmation.clone();
+    events.extend(confirmed.map(|c| Event::Confirmed(Box::new(c))));
+    if recording.finished {
+        events.push(Event::StudyFinished);
+    }
+    Study::from_events(0, events.into_iter().map(|event| (0, event)))
+        .map_err(|e| Failure::new(Exit::Bug, e.to_string()))
 }
 
 fn identity(task: &Task, options: &Options) -> Identity {

@@ -12,7 +12,7 @@ use kiln_core::space::Config;
 use kiln_core::study::Study;
 use kiln_core::trial::{Assignment, Trial};
 
-use super::bench::Bench;
+use super::bench::{Bench, Timings};
 use super::earlier::{self, EarlierChoice};
 use super::evaluate::Seeds;
 use super::{interrupt, interrupted, opening};
@@ -64,6 +64,8 @@ pub trait Observer {
     fn event(&mut self, study: &Study, event: &Event) -> Result<(), Failure>;
     /// What is being done right now, for a status line.
     fn status(&mut self, study: &Study, text: &str);
+    /// Where the time has gone so far.
+    fn timings(&mut self, _timings: Timings) {}
     fn note(&mut self, text: &str);
 }
 
@@ -310,6 +312,7 @@ impl Tuner<'_> {
             let trial = self.run_trial(config, build, number, batch.number)?;
             strategy.spent(config, self.seconds(&trial));
             strategy.tell(config, &trial.outcome);
+            self.observer.timings(self.bench.timings());
             self.record(Event::TrialFinished(Box::new(trial)))?;
         }
         Ok(self.stop_reason())

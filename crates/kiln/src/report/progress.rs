@@ -1,4 +1,10 @@
-//! Progress while tuning: a status line on a terminal, plain lines elsewhere, JSON lines on demand.
+//! Progress while tuning: a few lines at the foot of a terminal, plain lines elsewhere, JSON lines on demand.
+//!
+//! The terminal stays in its usual mode and keeps its cursor, so that there is nothing to restore however
+//! kiln ends; lines are cut to the width the terminal has when they are drawn.
+
+mod lines;
+mod view;
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +12,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::event::Event;
 use kiln_core::study::Study;
-use kiln_core::units::human_ns;
 
-use super::cost;
 use super::terminal::{config_text, group_digits};
+use crate::engine::bench::Timings;
 use crate::engine::tune::{Observer, Options};
 use crate::exit::Failure;
 use crate::printer;
+use crate::serve::Live;
 use crate::task::Task;
+use lines::Budget;
+use view::{Texts, View};
 
 /// A bar on a terminal; elsewhere nothing.
 fn terminal_bar(length: u64) -> Option<ProgressBar> {
@@ -57,28 +65,39 @@ impl CompileProgress {
 }
 
 pub struct Progress {
-    bar: Option<ProgressBar>,
+    view: Option<View>,
     events: bool,
-    budget_trials: u64,
+    budget: Budget,
+    jobs: usize,
+    on_gpu: bool,
     started: Instant,
     /// Trials an earlier process did; they say nothing about this one's pace.
     already: Option<u64>,
+    timings: Timings,
+    live: Option<Live>,
 }
 
 impl Progress {
-    pub fn new(task: &Task, options: &Options, events: bool) -> Progress {
+    pub fn new(task: &Task, options: &Options, events: bool, live: Option<Live>) -> Progress {
         let manifest = task.manifest();
         let valid = task.space.count();
         let trials = valid.map_or(options.trials, |v| {
             options.trials.min(u64::try_from(v).unwrap_or(u64::MAX))
         });
-        let bar = terminal_bar(trials);
         let progress = Progress {
-            bar,
+            view: View::open(trials),
             events,
-            budget_trials: trials,
+            budget: Budget {
+                trials,
+                minutes: options.minutes,
+                cost: manifest.budget.cost,
+            },
+            jobs: options.jobs,
+            on_gpu: task.is_cuda(),
             started: Instant::now(),
             already: None,
+            timings: Timings::default(),
+            live,
         };
         progress.say(&format!(
             "{}: {} of {} configs are valid; trying up to {trials} with {}, on {} ({} cores)",
@@ -92,61 +111,63 @@ impl Progress {
         for caution in task.cautions() {
             progress.say(&printable(&format!("warning: {caution}")));
         }
+        if let Some(live) = &progress.live {
+            progress.say(&format!("live: {}", live.url()));
+        }
         progress
     }
 
     fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(printable_lines(text)),
+        match &self.view {
+            Some(view) => view.say(&printable_lines(text)),
             None => printer::talk(text),
         }
     }
 
+    /// Gives the terminal back as it was.
     pub fn close(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
+        if let Some(view) = self.view.take() {
+            view.close();
         }
     }
 
-    fn eta(&self, study: &Study) -> String {
+    /// Shows the end to who looks at the live page.
+    pub fn finish(&mut self, study: &Study) {
+        if let Some(live) = &mut self.live {
+            live.finish(study);
+        }
+    }
+
+    /// The time a trial of this process takes; unknown before the third.
+    fn pace(&self, study: &Study) -> Option<Duration> {
         let done = study.trials.len() as u64;
         let fresh = done.saturating_sub(self.already.unwrap_or(0));
-        if fresh < 3 || done >= self.budget_trials {
-            return String::new();
-        }
-        let per_trial = self.started.elapsed().as_secs_f64() / fresh as f64;
-        let left = per_trial * (self.budget_trials - done) as f64;
-        format!(", about {} left", human_seconds(left))
+        let fresh = u32::try_from(fresh).ok().filter(|n| *n >= 3)?;
+        Some(self.started.elapsed() / fresh)
     }
 
+    /// The state in one line, for lines that scroll by.
     fn state(&self, study: &Study) -> String {
-        let failed: u64 = study
-            .outcomes()
-            .iter()
-            .filter(|(reason, _)| **reason != "measured")
-            .map(|(_, count)| count)
-            .sum();
-        let failed = if failed > 0 {
-            format!(", {failed} failed")
-        } else {
-            String::new()
-        };
-        let best = match (study.best(), study.baseline_ns()) {
-            (Some((_, ns)), Some(baseline)) => {
-                format!("best {} ({:.2}x)", human_ns(ns), baseline / ns)
-            }
-            _ => "no result yet".into(),
-        };
-        let cost = cost(study).map_or(String::new(), |c| format!(", cost {c:.2}"));
-        format!("{best}{failed}{cost}{}", self.eta(study))
+        let left = self.budget.left(study, self.pace(study));
+        format!("{}; {}; {left}", lines::best(study), lines::outcomes(study))
     }
-}
 
-fn human_seconds(seconds: f64) -> String {
-    if seconds < 90.0 {
-        format!("{seconds:.0} s")
-    } else {
-        format!("{:.0} min", seconds / 60.0)
+    fn draw(&self, study: &Study, doing: &str) {
+        if let Some(view) = &self.view {
+            let elapsed = self.started.elapsed();
+            let busy = lines::busy(&self.timings, self.jobs, elapsed, self.on_gpu);
+            let texts = Texts {
+                budget: self.budget.left(study, self.pace(study)),
+                best: lines::best(study),
+                spark: lines::sparkline(study, view.spark_columns()),
+                outcomes: lines::outcomes(study),
+                doing: match busy {
+                    Some(busy) => format!("{doing}; {busy}"),
+                    None => doing.to_string(),
+                },
+            };
+            view.show(study.trials.len() as u64, texts);
+        }
     }
 }
 
@@ -177,9 +198,8 @@ impl Observer for Progress {
                     .best()
                     .is_some_and(|(best, _)| best.number == trial.number);
                 let failed = trial.outcome.measurement().is_none();
-                if let Some(bar) = &self.bar {
-                    bar.set_position(done);
-                    bar.set_message(printable(&self.state(study)));
+                if self.view.is_some() {
+                    self.draw(study, "searching");
                     if is_best || failed {
                         self.say(&line(trial, is_best));
                     }
@@ -191,7 +211,7 @@ impl Observer for Progress {
                     };
                     self.say(&format!(
                         "{done}/{}  {}{state}",
-                        self.budget_trials,
+                        self.budget.trials,
                         line(trial, is_best)
                     ));
                 }
@@ -204,18 +224,22 @@ impl Observer for Progress {
             | Event::Confirmed(_)
             | Event::StudyFinished => {}
         }
+        if let Some(live) = &mut self.live {
+            live.show(study);
+        }
         Ok(())
     }
 
     fn status(&mut self, study: &Study, text: &str) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(study.trials.len() as u64);
-                bar.set_message(printable(&format!("{text}; {}", self.state(study))));
-            }
+        match &self.view {
+            Some(_) => self.draw(study, text),
             None if text.starts_with("confirming") => self.say(text),
             None => {}
         }
+    }
+
+    fn timings(&mut self, timings: Timings) {
+        self.timings = timings;
     }
 
     fn note(&mut self, text: &str) {

@@ -232,7 +232,7 @@ fn runners_up(study: &Study) -> Vec<String> {
     lines
 }
 
-fn trials_text(study: &Study) -> String {
+pub fn trials_text(study: &Study) -> String {
     let parts: Vec<String> = study
         .outcomes()
         .into_iter()
@@ -286,7 +286,7 @@ pub fn study_list(studies: &[StudySummary]) -> String {
 }
 
 /// `YYYY-MM-DD HH:MM` of a Unix time, by the usual day-count arithmetic of the Gregorian calendar.
-fn date(unix_ms: u64) -> String {
+pub fn date(unix_ms: u64) -> String {
     let minutes = unix_ms / 60_000;
     let days = (minutes / 1440) as i64 + 719_468;
     let era = days.div_euclid(146_097);
@@ -318,21 +318,20 @@ pub fn config_text(config: &Assignment) -> String {
     printable(&pairs.join(" "))
 }
 
+/// A word as a shell takes it for itself.
+pub fn shell_word(text: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:+/".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// The config as compiler flags, ready for a shell.
-fn flags_text(config: &Assignment) -> String {
-    let quoted = |text: String| {
-        let plain = text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_=.,:+/".contains(c));
-        if plain {
-            text
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-    };
+pub fn flags_text(config: &Assignment) -> String {
     let flags: Vec<String> = config
         .iter()
-        .map(|(name, value)| quoted(format!("-D{name}={}", value.define())))
+        .map(|(name, value)| shell_word(format!("-D{name}={}", value.define())))
         .collect();
     printable(&flags.join(" "))
 }

@@ -1,5 +1,7 @@
 //! What a config means on the device at hand: how it is timed, what it occupies, what it cannot beat.
 
+use kiln_core::roofline::{Peaks, Work};
+
 use super::*;
 
 impl Task {
@@ -71,39 +73,14 @@ impl Task {
 
     /// The shortest time any kernel can take on this device, and what it is needed for.
     pub fn floor_ns(&self) -> Option<(f64, &'static str)> {
-        let device = self.device.cuda.as_ref()?;
-        let work = &self.manifest().work;
-        let architecture = Architecture::parse(&device.architecture)?;
-        let by_flops = self.work(work.flops.as_ref()).map(|flops| {
-            // Products of 8-bit numbers run at twice the rate of 16-bit ones; narrower types, which
-            // arrive packed in bytes, at four times.
-            let is_byte = |a: &Argument| a.dtype.size_bytes() == 1;
-            let faster = match self.manifest().arguments.iter().any(is_byte) {
-                true => 4.0,
-                false => 1.0,
-            };
-            let per_second = faster
-                * f64::from(architecture.tensor_fp16_flops_per_clock)
-                * f64::from(device.multiprocessors)
-                * device.clock_khz as f64
-                * 1e3;
-            (flops / per_second * 1e9, "flops")
-        });
-        // What is written may still be in the L2 cache at the end, and when that was not flushed,
-        // what is read may have been there from the start.
-        let caches_full = match self.manifest().measure.caches {
-            Caches::Cold => 1.0,
-            Caches::Warm => 2.0,
+        let manifest = self.manifest();
+        let is_byte = |a: &Argument| a.dtype.size_bytes() == 1;
+        let has_bytes = manifest.arguments.iter().any(is_byte);
+        let work = Work {
+            flops: self.work(manifest.work.flops.as_ref()),
+            bytes: self.work(manifest.work.bytes.as_ref()),
         };
-        let by_bytes = self.work(work.bytes.as_ref()).map(|bytes| {
-            let beyond = bytes - caches_full * device.l2_bytes as f64;
-            (beyond / device.memory_bandwidth() * 1e9, "bytes")
-        });
-        let floors = [by_flops, by_bytes];
-        floors
-            .into_iter()
-            .flatten()
-            .max_by(|a, b| a.0.total_cmp(&b.0))
+        Peaks::of_device(&self.device, has_bytes)?.floor_ns(work, manifest.measure.caches)
     }
 
     /// Cores a config's threads are kept on, where the manifest says how many it uses.

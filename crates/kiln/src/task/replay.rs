@@ -7,17 +7,7 @@ impl Task {
     /// holds only configs that were recorded.
     pub fn for_replay(file: ManifestFile, recorded: &RecordedFile) -> Result<Task, Failure> {
         let recording = &recorded.recording;
-        check_same_problem(&file.manifest, recorded)?;
-        let mut device = recording.device.clone();
-        device.name.push_str(" (replayed)");
-        let architecture = own_architecture(&device);
-        let replayed = Replayed {
-            file: recorded.path.clone(),
-            hash: recorded.hash.clone(),
-            compiler: recording.compiler.clone(),
-            foreign: 0,
-        };
-        let mut task = Task::bind(file, device, architecture, Some(replayed))?;
+        let mut task = Task::for_recording(file, recorded)?;
         let (mut configs, mut foreign) = (Vec::new(), 0);
         for trial in &recording.trials {
             match task.space.config_from(&recording.assignment(trial)) {
@@ -39,6 +29,22 @@ impl Task {
             replayed.foreign = foreign;
         }
         Ok(task)
+    }
+
+    /// The same with the whole space, to look at and not to search.
+    pub fn for_recording(file: ManifestFile, recorded: &RecordedFile) -> Result<Task, Failure> {
+        let recording = &recorded.recording;
+        check_same_problem(&file.manifest, recorded)?;
+        let mut device = recording.device.clone();
+        device.name.push_str(" (replayed)");
+        let architecture = own_architecture(&device);
+        let replayed = Replayed {
+            file: recorded.path.clone(),
+            hash: recorded.hash.clone(),
+            compiler: recording.compiler.clone(),
+            foreign: 0,
+        };
+        Task::bind(file, device, architecture, Some(replayed))
     }
 
     pub(super) fn cautions_of_replay(&self) -> Vec<String> {

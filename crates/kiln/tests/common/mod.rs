@@ -1,6 +1,7 @@
 //! A project in a temporary folder, and kiln run inside it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod browser;
 pub mod disk;
 pub mod family;
 pub mod history;
