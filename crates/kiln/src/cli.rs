@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{exit, settings};
 
 mod compare;
+mod export;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -51,6 +52,12 @@ pub enum Verb {
         exit::GATE_HELP
     ))]
     Gate(GateArgs),
+    /// Write confirmed winners as a package that programs can use: for PyTorch, C++, Rust
+    #[command(after_help = "Example:\n  kiln export --to torch --out my_kernel")]
+    Export(ExportArgs),
+    /// Check an exported package on this machine: its files, its answers, its speed
+    #[command(after_help = format!("Example:\n  kiln verify my_kernel\n\n{}", exit::VERIFY_HELP))]
+    Verify(VerifyArgs),
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
@@ -216,6 +223,7 @@ pub struct SpaceArgs {
 }
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
+pub use export::{ExportArgs, ExportTarget, VerifyArgs};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {
