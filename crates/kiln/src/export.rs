@@ -13,6 +13,7 @@ mod names;
 pub mod package;
 mod plan;
 mod python;
+mod rust;
 mod sources;
 pub mod winners;
 
@@ -59,7 +60,7 @@ pub fn build(
         Target::Header => header::write(&plan, &mut folder)?,
         Target::Torch => python::write(&plan, &package, &mut folder)?,
         Target::Cpp => cpp::write(&plan, &package, &mut folder)?,
-        Target::Rust => {}
+        Target::Rust => rust::write(&plan, &package, &mut folder)?,
     }
     folder.text("README.md", &package.readme())?;
     let document = serde_json::to_string_pretty(&package).map_err(|e| {

@@ -51,6 +51,8 @@ pub enum ExportTarget {
     Torch,
     /// A C++ header and an example
     Cpp,
+    /// A Rust crate and an example
+    Rust,
     /// Compiled images and the dispatch table (CUDA)
     Cubin,
     /// The tunables as #define

@@ -66,6 +66,7 @@ fn target(to: ExportTarget) -> Target {
     match to {
         ExportTarget::Torch => Target::Torch,
         ExportTarget::Cpp => Target::Cpp,
+        ExportTarget::Rust => Target::Rust,
         ExportTarget::Cubin => Target::Cubin,
         ExportTarget::Header => Target::Header,
         ExportTarget::Json => Target::Json,
