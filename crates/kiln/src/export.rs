@@ -15,9 +15,10 @@ mod plan;
 mod python;
 mod rust;
 mod sources;
+pub mod verify;
 pub mod winners;
 
-pub use files::{Folder, check_sums};
+pub use files::Folder;
 pub use images::changed_since;
 pub use names::identifier;
 pub use plan::Plan;
