@@ -117,8 +117,18 @@ pub struct TuneArgs {
     /// A manifest or a folder with a kiln.toml [default: the current folder's, else the built-in kernel]
     pub path: Option<PathBuf>,
     /// Tune for this shape of the manifest [default: its target]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "shapes")]
     pub shape: Option<String>,
+    /// Tune several shapes together and find a few configs that serve them all: names, or `all` for the target and
+    /// every shape with `use = "sweep"`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with_all = ["replay", "events"])]
+    pub shapes: Vec<String>,
+    /// With --shapes: geomean counts every shape by its `weight`, worst the one that gains least
+    #[arg(long, value_enum, requires = "shapes", default_value_t = ObjectiveArg::Geomean)]
+    pub objective: ObjectiveArg,
+    /// With --shapes: settle for so many configs [default: the fewest within 1 % of the best choice]
+    #[arg(long, value_name = "N", requires = "shapes", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub configs: Option<u64>,
     /// Most configs to try
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: Option<u64>,
@@ -200,6 +210,12 @@ pub struct CheckArgs {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArg {
+    Geomean,
+    Worst,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
