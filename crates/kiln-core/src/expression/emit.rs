@@ -363,8 +363,8 @@ impl Writer<'_> {
             Function::Gcd => helped("gcd", ints(&pieces), CodeType::Int),
             Function::Lcm => helped("lcm", ints(&pieces), CodeType::Int),
             Function::IsPow2 => helped("is_pow2", ints(&pieces), CodeType::Bool),
-            Function::Log2 => helped("log2", float(first), CodeType::Float),
-            Function::Sqrt => helped("sqrt", float(first), CodeType::Float),
+            Function::Log2 => helped("real_log2", float(first), CodeType::Float),
+            Function::Sqrt => helped("real_sqrt", float(first), CodeType::Float),
             Function::Int | Function::Floor | Function::Ceil | Function::Round
                 if first.kind != CodeType::Float =>
             {

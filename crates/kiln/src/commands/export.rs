@@ -29,6 +29,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         Some(out) => out.clone(),
         None => default_folder(&file, request.target),
     };
+    importable(&out, request.target)?;
     winners
         .chosen
         .sort_by(|a, b| a.dimensions.cmp(&b.dimensions));
@@ -79,6 +80,26 @@ fn default_folder(file: &ManifestFile, target: Target) -> PathBuf {
     match target {
         Target::Torch => name.into(),
         other => format!("{name}_{}", other.name()).into(),
+    }
+}
+
+/// A folder that Python can import, and that hides no module a program needs.
+fn importable(out: &Path, target: Target) -> Result<(), Failure> {
+    let name = out.file_name().unwrap_or_default().to_string_lossy();
+    let refuse = |why: &str| {
+        Err(
+            Failure::usage(format!("a Python module cannot be called `{name}`: {why}"))
+                .hint("name another folder with --out, e.g. `--out my_kernel`"),
+        )
+    };
+    match target {
+        Target::Torch if export::identifier(&name) != name => {
+            refuse("letters, digits and `_` make a name")
+        }
+        Target::Torch if ["torch", "numpy", "kiln"].contains(&name.as_ref()) => {
+            refuse("another module has that name")
+        }
+        _ => Ok(()),
     }
 }
 

@@ -80,7 +80,7 @@ fn safe_names(plan: &Plan) -> String {
 fn table(plan: &Plan) -> Result<String, Failure> {
     let mut out = format!(
         "\"\"\"{}: what was tuned, and how it is launched. Written by kiln; do not edit.\"\"\"\n\n\
-         from ._runtime import (\n    Argument, Config, _align_up, _ceil_div, _gcd, _is_pow2, _lcm, _log2, _real_abs, _sqrt, _whole_abs,\n    \
+         from ._runtime import (\n    Argument, Config, _align_up, _ceil_div, _gcd, _is_pow2, _lcm, _real_abs, _real_log2, _real_sqrt, _whole_abs,\n    \
          _whole_ceil, _whole_floor, _whole_round, _whole_trunc,\n)\n\n",
         plan.identifier
     );

@@ -80,11 +80,11 @@ def _real_abs(a):
     return abs(a)
 
 
-def _log2(a):
+def _real_log2(a):
     return math.log2(a)
 
 
-def _sqrt(a):
+def _real_sqrt(a):
     return math.sqrt(a)
 
 

@@ -90,10 +90,10 @@ pub fn real_power(a: f64, b: f64) -> Result<f64> {
 pub fn real_abs(a: f64) -> Result<f64> {
     Ok(a.abs())
 }
-pub fn log2(a: f64) -> Result<f64> {
+pub fn real_log2(a: f64) -> Result<f64> {
     Ok(a.log2())
 }
-pub fn sqrt(a: f64) -> Result<f64> {
+pub fn real_sqrt(a: f64) -> Result<f64> {
     Ok(a.sqrt())
 }
 fn whole(a: f64) -> Result<i64> {

@@ -85,8 +85,8 @@ inline double real_floor_divide(double a, double b) {
 }
 inline double real_power(double a, double b) { return std::pow(a, b); }
 inline double real_abs(double a) { return std::fabs(a); }
-inline double log2(double a) { return std::log2(a); }
-inline double sqrt(double a) { return std::sqrt(a); }
+inline double real_log2(double a) { return std::log2(a); }
+inline double real_sqrt(double a) { return std::sqrt(a); }
 inline int64_t whole(double a) {
     if (!(a >= -9223372036854775808.0 && a < 9223372036854775808.0)) overflow();
     return int64_t(a);
