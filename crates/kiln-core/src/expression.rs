@@ -13,12 +13,15 @@ use thiserror::Error;
 use crate::value::Value;
 
 mod compile;
+mod emit;
 mod evaluate;
+mod fold;
 mod parse;
 mod program;
 mod python;
 
 pub(crate) use compile::Predicate;
+pub use emit::{Code, NotEmitted};
 pub use evaluate::EvalError;
 pub(crate) use program::Program;
 pub(crate) use python::value_text as python_literal;

@@ -5,6 +5,7 @@ pub mod acceptance;
 pub mod admission;
 pub mod architecture;
 pub mod cache_entry;
+pub mod cover;
 pub mod diagnostic;
 pub mod dtype;
 pub mod escape;

@@ -51,6 +51,7 @@ pub struct Manifest {
     pub budget: Budget,
     pub measure: Measure,
     pub confirm: Confirm,
+    pub export: Export,
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +101,8 @@ pub struct Constraint {
 pub struct Shape {
     pub name: String,
     pub purpose: ShapePurpose,
+    /// How much it counts when several shapes are tuned together.
+    pub weight: f64,
     /// Every shape gives a value to the same dimensions, in the same order.
     pub dimensions: Vec<(String, i64)>,
     /// Dimensions that were written as expressions over others, in an order in which each comes
@@ -267,6 +270,17 @@ pub enum ReferencePrecision {
 pub struct PythonFunction {
     pub source: Spanned<String>,
     pub function: String,
+}
+
+/// How the kernel is called by programs that use it without kiln.
+#[derive(Clone, Debug, Default)]
+pub struct Export {
+    /// What computes the answer where no exported kernel fits.
+    pub fallback: Option<PythonFunction>,
+    /// What a caller says beside tensors, with defaults: booleans and integers.
+    pub parameters: Vec<(String, Value)>,
+    /// Dimensions computed from parameters.
+    pub dimensions: Vec<(String, Expr)>,
 }
 
 /// What the winner has to beat.

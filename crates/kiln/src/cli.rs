@@ -8,6 +8,7 @@ use crate::{exit, settings};
 
 mod compare;
 mod report;
+mod export;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -52,6 +53,12 @@ pub enum Verb {
         exit::GATE_HELP
     ))]
     Gate(GateArgs),
+    /// Write confirmed winners as a package that programs can use: for PyTorch, C++, Rust
+    #[command(after_help = "Example:\n  kiln export --to torch --out my_kernel")]
+    Export(ExportArgs),
+    /// Check an exported package on this machine: its files, its answers, its speed
+    #[command(after_help = format!("Example:\n  kiln verify my_kernel\n\n{}", exit::VERIFY_HELP))]
+    Verify(VerifyArgs),
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
@@ -114,8 +121,18 @@ pub struct TuneArgs {
     /// A manifest or a folder with a kiln.toml [default: the current folder's, else the built-in kernel]
     pub path: Option<PathBuf>,
     /// Tune for this shape of the manifest [default: its target]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "shapes")]
     pub shape: Option<String>,
+    /// Tune several shapes together and find a few configs that serve them all: names, or `all` for the target and
+    /// every shape with `use = "sweep"`
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with_all = ["replay", "events"])]
+    pub shapes: Vec<String>,
+    /// With --shapes: geomean counts every shape by its `weight`, worst the one that gains least
+    #[arg(long, value_enum, requires = "shapes", default_value_t = ObjectiveArg::Geomean)]
+    pub objective: ObjectiveArg,
+    /// With --shapes: settle for so many configs [default: the fewest within 1 % of the best choice]
+    #[arg(long, value_name = "N", requires = "shapes", value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub configs: Option<u64>,
     /// Most configs to try
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub trials: Option<u64>,
@@ -202,6 +219,12 @@ pub struct CheckArgs {
     pub json: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ObjectiveArg {
+    Geomean,
+    Worst,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum SanitizeArg {
     Auto,
@@ -224,6 +247,7 @@ pub struct SpaceArgs {
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 pub use report::{ReportArgs, ReportFormat};
+pub use export::{ExportArgs, ExportTarget, VerifyArgs};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

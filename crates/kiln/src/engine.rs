@@ -16,6 +16,7 @@ pub mod oracle;
 pub mod pair;
 pub mod replay;
 pub mod sampling;
+pub mod together;
 pub mod tune;
 pub mod versus;
 pub mod worker;

@@ -60,6 +60,15 @@ Exit codes, by the worst shape:
   6    a side is wrong, crashes or does not compile; nothing was timed
   130  interrupted";
 
+pub const VERIFY_HELP: &str = "\
+Exit codes, by the worst that was found:
+  0    files and answers are right, and no shape is slower than the baseline
+  1    a file is not as it was exported, or a shape is slower than the baseline
+  2    bad usage, or no package
+  3    the machine cannot: no device, or one the package is not for
+  6    an answer is wrong
+  130  interrupted";
+
 pub const DOCTOR_HELP: &str = "\
 Exit codes:
   0    GPU kernels, or the manifest's own, can be tuned here

@@ -15,7 +15,7 @@ mod spec;
 mod stage;
 mod tree;
 
-pub use judge::{Answer, Findings, judge};
+pub use judge::{Answer, Checker, Findings, judge};
 pub use side::{Origin, Side, config_on, contender, default_config, resolve, settle};
 pub use spec::parse_config;
 pub use stage::{Shapes, Stage, time_briefly};

@@ -7,6 +7,7 @@ mod commands;
 mod durable;
 mod engine;
 mod exit;
+mod export;
 mod gate;
 mod gates;
 mod interchange;
@@ -40,6 +41,8 @@ fn main() {
         Verb::Space(args) => commands::space::run(&args),
         Verb::Compare(args) => commands::compare::run(&args),
         Verb::Gate(args) => commands::gate::run(&args),
+        Verb::Export(args) => commands::export::run(&args),
+        Verb::Verify(args) => commands::verify::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Report(args) => commands::report::run(&args),

@@ -16,6 +16,7 @@ pub mod json;
 pub mod markdown;
 mod progress;
 mod roofline;
+pub mod shapes;
 pub mod terminal;
 mod trust;
 

@@ -20,6 +20,7 @@ mod arguments;
 mod baseline;
 mod check;
 mod comparison;
+mod export;
 mod expressions;
 mod flags;
 mod kernel;
@@ -171,6 +172,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let measure = settings::measure(&table(root, "measure"), language, problems);
     let confirm = settings::confirm(&table(root, "confirm"), language, &shapes, problems);
     let admits = settings::admits(&table(root, "tolerance"));
+    let export = export::decode(text, &table(root, "export"), &names, &arguments, problems);
     Manifest {
         kernel,
         tunables,
@@ -189,5 +191,6 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
         budget,
         measure,
         confirm,
+        export,
     }
 }

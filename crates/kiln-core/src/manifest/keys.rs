@@ -6,6 +6,7 @@
 
 mod arguments;
 mod comparison;
+mod export;
 mod gates;
 mod settings;
 mod tables;

@@ -55,7 +55,7 @@ fn admit(task: &Task) -> Result<Admission, Failure> {
 }
 
 /// The device a manifest is judged for without running it: this machine's CPU, or an architecture.
-pub(super) fn device(file: &ManifestFile, architecture: &str) -> Result<DeviceInfo, Failure> {
+pub fn device(file: &ManifestFile, architecture: &str) -> Result<DeviceInfo, Failure> {
     match file.manifest.kernel.language == Language::Cuda {
         true => nominal_device(architecture),
         false => Ok(Worker::spawn(&WorkerKind::cpu())

@@ -1,5 +1,7 @@
 //! `kiln tune`: the whole loop.
 
+mod shapes;
+
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use crate::task::Task;
 pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     match &args.replay {
         Some(recording) => replay(args, recording),
+        None if !args.shapes.is_empty() => shapes::run(args),
         None => measure(args),
     }
 }
@@ -52,13 +55,7 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut task = Task::new(file, scout.device.clone(), None)?;
     task.sandbox = scout.sandbox.clone();
-    if let Some(when) = args.sanitize {
-        task.file.manifest.confirm.sanitize = match when {
-            SanitizeArg::Auto => Sanitize::Auto,
-            SanitizeArg::On => Sanitize::On,
-            SanitizeArg::Off => Sanitize::Off,
-        };
-    }
+    sanitize(args, &mut task);
     let options = options(args, &task);
     let (mut store, _project) = open(args, &task, &options)?;
     let _machine = wait_for_machine(&task.device, args.no_wait)?;
@@ -71,6 +68,16 @@ fn measure(args: &TuneArgs) -> Result<Exit, Failure> {
     tune::something_is_left(&task)?;
     let bench = LiveBench::new(&task, &pool).inspect(|_| drop(scout));
     study(args, &task, &options, bench, &mut store, progress)
+}
+
+fn sanitize(args: &TuneArgs, task: &mut Task) {
+    if let Some(when) = args.sanitize {
+        task.file.manifest.confirm.sanitize = match when {
+            SanitizeArg::Auto => Sanitize::Auto,
+            SanitizeArg::On => Sanitize::On,
+            SanitizeArg::Off => Sanitize::Off,
+        };
+    }
 }
 
 /// Neither a device nor a compiler is asked for anything, so the machine stays free for others.
@@ -201,6 +208,7 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
             (None, true) => EarlierChoice::None,
             (None, false) => EarlierChoice::Latest,
         },
+        among: Vec::new(),
         recorded: None,
     }
 }

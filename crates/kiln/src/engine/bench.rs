@@ -128,6 +128,18 @@ impl<'a> LiveBench<'a> {
         }
     }
 
+    /// Turns to another shape of the same manifest: workers, reference and builds stay.
+    pub fn aim(&mut self, task: &'a Task) -> Result<(), Failure> {
+        if std::ptr::eq(self.task, task) {
+            return Ok(());
+        }
+        self.task = task;
+        self.baseline.config = task.baseline_config()?;
+        self.baseline.style = task.style(&self.baseline.config);
+        self.baseline.style.cores = task.baseline_cores()?;
+        Ok(())
+    }
+
     /// Only the baseline, for whoever brings candidates of its own.
     pub fn into_baseline(self) -> Contender {
         self.baseline
@@ -150,7 +162,7 @@ impl<'a> LiveBench<'a> {
         self.crew.start_early().map_err(|end| broken(&end))?;
         let kind = &self.baseline.program.worker;
         if matches!(kind, WorkerKind::Python(_)) {
-            for _ in 0..2 + self.task.also_sources()?.len() {
+            while self.python.len() < 2 + self.task.also_sources()?.len() {
                 let starting = Worker::start(kind).map_err(|end| broken(&end))?;
                 self.python.push(starting);
             }

@@ -61,6 +61,40 @@ pub fn resume(
     Ok(Some(study))
 }
 
+/// The unfinished study of this shape in a tuning of several, if nothing that matters has changed since.
+pub fn resume_among(
+    task: &Task,
+    options: &Options,
+    store: &mut dyn Store,
+    observer: &mut dyn Observer,
+) -> Result<Option<Study>, Failure> {
+    let (name, shape) = (task.file.name(), &task.manifest().target().name);
+    let own = identity(task, options);
+    let found = store.studies()?.into_iter().rev().find(|s| {
+        s.header.manifest == name && s.header.shape == *shape && s.header.identity == own
+    });
+    let resumable = found.filter(|s| {
+        let same_seed = options.seed.is_none_or(|seed| seed == s.header.seed);
+        !s.finished && !options.fresh && same_seed
+    });
+    let Some(summary) = resumable else {
+        return Ok(None);
+    };
+    let mut study = store.study(summary.id)?;
+    observer.note(&format!(
+        "shape `{shape}`: resuming study {} after {} trials",
+        study.id,
+        study.trials.len()
+    ));
+    let event = Event::Resumed {
+        kiln_version: env!("CARGO_PKG_VERSION").into(),
+        sandbox: task.sandbox.clone(),
+    };
+    store.append(study.id, study.wall_ms, &event)?;
+    study.apply(study.wall_ms, event);
+    Ok(Some(study))
+}
+
 /// A new study. `secret` decides inputs and poison.
 pub fn create(
     task: &Task,
@@ -201,10 +235,14 @@ fn identity(task: &Task, options: &Options) -> Identity {
         device: format!("{} x{}", task.device.name, task.device.cores),
         compiler: task.compiler_identity(),
         strategy: format!(
-            "{} {} kiln {}",
+            "{} {} kiln {}{}",
             options.strategy,
             task.manifest().search.seed_trials,
-            env!("CARGO_PKG_VERSION")
+            env!("CARGO_PKG_VERSION"),
+            match options.among.as_slice() {
+                [] => String::new(),
+                shapes => format!(" among {}", shapes.join(",")),
+            }
         ),
         recording: task
             .replayed

@@ -35,6 +35,8 @@ pub struct Options {
     /// Never resume.
     pub fresh: bool,
     pub earlier: EarlierChoice,
+    /// Names of all shapes, where several are tuned together.
+    pub among: Vec<String>,
     /// Set for a replay.
     pub recorded: Option<Recorded>,
 }

@@ -29,6 +29,8 @@ pub enum Shapes {
 
 pub struct Stage {
     pub file: ManifestFile,
+    /// The project's folder, where it is not found by looking upwards.
+    root: Option<PathBuf>,
     pub device: DeviceInfo,
     pub pool: CompilePool,
     /// An idle process on the GPU makes starting the next one quicker.
@@ -39,7 +41,12 @@ pub struct Stage {
 
 impl Stage {
     pub fn open(path: &Path, no_wait: bool) -> Result<Stage, Failure> {
-        let file = project::read(path)?;
+        Stage::open_in(path, None, no_wait)
+    }
+
+    /// For a manifest whose project is said to be `root`.
+    pub fn open_in(path: &Path, root: Option<PathBuf>, no_wait: bool) -> Result<Stage, Failure> {
+        let file = read(path, root.as_deref())?;
         let kind = match file.manifest.kernel.language {
             Language::C => WorkerKind::cpu(),
             Language::Cuda => WorkerKind::cuda(None),
@@ -52,6 +59,7 @@ impl Stage {
         let cache = Arc::new(Cache::open()?);
         Ok(Stage {
             file,
+            root,
             device,
             pool: CompilePool::new(cache, settings::compile_jobs()),
             _scout: scout,
@@ -87,7 +95,7 @@ impl Stage {
     /// The manifest with another shape as its target. Shapes that are judged have their own turn;
     /// those to be checked stay.
     pub fn task(&self, shape: &str, judged: &[String]) -> Result<Task, Failure> {
-        let mut file = project::read(&self.file.path)?;
+        let mut file = read(&self.file.path, self.root.as_deref())?;
         for found in &mut file.manifest.shapes {
             found.purpose = match found.purpose {
                 _ if found.name == shape => ShapePurpose::Target,
@@ -179,6 +187,14 @@ impl Stage {
         let before = found.and_then(|s| self.file.text.get(..s.span.start));
         1 + before.map_or(0, |text| text.matches('\n').count())
     }
+}
+
+fn read(path: &Path, root: Option<&Path>) -> Result<ManifestFile, Failure> {
+    let mut file = project::read(path)?;
+    if let Some(root) = root {
+        file.root = root.to_path_buf();
+    }
+    Ok(file)
 }
 
 /// What is timed with a check decides only how many samples there is time for.

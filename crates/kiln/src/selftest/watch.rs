@@ -72,6 +72,7 @@ pub fn tune(
         jobs: ground.jobs,
         fresh: true,
         earlier: EarlierChoice::None,
+        among: Vec::new(),
         recorded: None,
     };
     let mut store = SqliteStore::open(&task.file.root)?;

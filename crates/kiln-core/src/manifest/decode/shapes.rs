@@ -66,6 +66,7 @@ pub(super) fn decode(
         shapes.push(Shape {
             name: entry.name().to_string(),
             purpose,
+            weight: shape.real("weight"),
             dimensions: sizes.dimensions,
             formulas: sizes.formulas,
             span: shape.span.clone(),

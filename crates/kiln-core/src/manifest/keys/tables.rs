@@ -2,8 +2,11 @@
 
 use super::arguments::ARGUMENTS;
 use super::comparison::{BASELINE, REFERENCE};
+use super::export::EXPORT;
 use super::gates::GATE_TABLE;
-use super::settings::{ANY_NUMBER, BUDGET, CONFIRM, MEASURE, SEARCH, TOLERANCES, table, whole};
+use super::settings::{
+    ANY_NUMBER, BUDGET, CONFIRM, MEASURE, POSITIVE, SEARCH, TOLERANCES, table, whole,
+};
 use super::{Entries, Key, Kind, NameRule, Table};
 
 /// Compiler flags of a C kernel that names none.
@@ -133,6 +136,12 @@ pub static ROOT: Table = table(
             &[Kind::Table(&CONFIRM)],
             CONFIRM.doc,
             "[confirm]\nsamples = 200",
+        ),
+        Key::optional(
+            "export",
+            &[Kind::Table(&EXPORT)],
+            EXPORT.doc,
+            "[export]\nfallback = \"baseline.py:kernel\"",
         ),
     ],
 );
@@ -270,12 +279,21 @@ static SHAPES: Table = named(
 
 static SHAPE: Table = Table {
     doc: "The dimensions of one problem size; every shape names the same ones.",
-    keys: &[Key::optional(
-        "use",
-        &[Kind::Word(&["target", "check", "sweep"])],
-        "`target` is tuned and timed, `check` is checked before that, `sweep` waits for sweeps; by default the shape called `target`, or the only one, is the target and others are `check`.",
-        "use = \"check\"",
-    )],
+    keys: &[
+        Key::optional(
+            "use",
+            &[Kind::Word(&["target", "check", "sweep"])],
+            "`target` is tuned and timed, `check` is checked before that, `sweep` waits for sweeps; by default the shape called `target`, or the only one, is the target and others are `check`.",
+            "use = \"check\"",
+        ),
+        Key::optional(
+            "weight",
+            &[POSITIVE],
+            "How much this shape counts when several are tuned together (`kiln tune --shapes`).",
+            "weight = 2",
+        )
+        .or("1"),
+    ],
     entries: Some(Entries {
         what: "dimension",
         names: NameRule::Identifier,

@@ -1,0 +1,102 @@
+//! `kiln verify`: an exported package on this machine.
+
+use serde_json::{Value, json};
+
+use crate::cli::VerifyArgs;
+use crate::exit::{Exit, Failure};
+use crate::export::verify::{self, Depth, ShapeResult, Verified, Wanted};
+use crate::printer;
+
+pub fn run(args: &VerifyArgs) -> Result<Exit, Failure> {
+    let wanted = Wanted {
+        depth: match (args.files, args.answers) {
+            (true, _) => Depth::Files,
+            (_, true) => Depth::Answers,
+            _ => Depth::Speed,
+        },
+        shapes: args.shapes.clone(),
+        seconds: args.seconds,
+        no_wait: args.no_wait,
+    };
+    let verified = verify::verify(&args.package, &wanted)?;
+    let exit = verified.exit();
+    if args.json {
+        printer::document(&document(args, &verified, exit));
+    } else {
+        printer::data(&table(&verified));
+    }
+    Ok(exit)
+}
+
+fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
+    let shapes: Vec<Value> = verified
+        .shapes
+        .iter()
+        .map(|s| {
+            json!({
+                "shape": s.entry.shape, "config": s.entry.config, "right": s.wrong.is_none(), "wrong": s.wrong,
+                "verdict": s.speed.as_ref().map(|s| s.answer.name()),
+                "speedup": s.speed.as_ref().map(|s| s.speedup),
+                "speedup_ci": s.speed.as_ref().map(|s| s.interval),
+                "exported_speedup": s.entry.evidence.speedup,
+                "confirmed": s.entry.confirmed, "note": s.note,
+            })
+        })
+        .collect();
+    json!({
+        "schema_version": 1, "package": args.package.display().to_string(), "kernel": verified.package.kernel,
+        "target": verified.package.target, "device": verified.device, "confirmed": verified.package.confirmed,
+        "changed_files": verified.problems, "shapes": shapes, "exit_code": exit as i32,
+    })
+}
+
+fn table(verified: &Verified) -> String {
+    let mut lines = vec![format!(
+        "{} for {}{}",
+        verified.package.kernel,
+        verified.package.target.name(),
+        verified
+            .device
+            .as_ref()
+            .map_or(String::new(), |d| format!(" on {d}"))
+    )];
+    match verified.problems.as_slice() {
+        [] => lines.push("  files     as they were exported".into()),
+        problems => {
+            lines.extend(problems.iter().map(|p| format!("  changed   {p}")));
+            lines.push("  nothing was run: what was changed is not what was exported".into());
+        }
+    }
+    if !verified.package.confirmed {
+        lines.push("  note      not every config was confirmed when it was exported".into());
+    }
+    let width = verified
+        .shapes
+        .iter()
+        .map(|s| s.entry.shape.len())
+        .max()
+        .unwrap_or(0);
+    lines.extend(verified.shapes.iter().map(|s| line(s, width)));
+    lines.join("\n")
+}
+
+fn line(found: &ShapeResult, width: usize) -> String {
+    let shape = &found.entry.shape;
+    if let Some(wrong) = &found.wrong {
+        return format!("  {shape:width$}  WRONG  {wrong}");
+    }
+    let exported = match found.entry.evidence.speedup {
+        Some(speedup) => format!("{speedup:.2}x where it was tuned"),
+        None => "no speedup known where it was tuned".into(),
+    };
+    let speed = match (&found.speed, &found.note) {
+        (Some(speed), _) => {
+            let [low, high] = speed.interval;
+            let (name, here) = (speed.answer.name(), speed.speedup);
+            format!("{name}  {here:.2}x [{low:.2}, {high:.2}] here, {exported}")
+        }
+        (None, Some(note)) => note.clone(),
+        (None, None) => exported,
+    };
+    format!("  {shape:width$}  right  {speed}")
+}

@@ -1,0 +1,76 @@
+//! A kernel that was tuned, as something a program can use: `kiln export` and `kiln verify`.
+//!
+//! Winners (studies, or a file of them) -> `Plan`: their distinct configs, with every expression of the
+//! launch worked out as far as a config decides it -> one writer per target -> a folder with checksums.
+//! What a writer puts there needs neither kiln nor a compiler to be used (C sources excepted).
+
+mod c_source;
+mod cpp;
+mod files;
+mod header;
+mod images;
+mod names;
+pub mod package;
+mod plan;
+mod python;
+mod rust;
+mod sources;
+pub mod verify;
+pub mod winners;
+
+pub use files::Folder;
+pub use images::changed_since;
+pub use names::identifier;
+pub use plan::Plan;
+
+use kiln_core::manifest::Language;
+
+use crate::exit::Failure;
+use crate::project::ManifestFile;
+use package::{Package, Target};
+use winners::Winners;
+
+/// What a user asked for.
+pub struct Request {
+    pub target: Target,
+    /// CUDA architectures; none: that of the winners' device.
+    pub architectures: Vec<String>,
+}
+
+/// Everything the package consists of, in a folder that is not yet in its place.
+pub fn build(
+    file: ManifestFile,
+    winners: &Winners,
+    request: &Request,
+) -> Result<(Package, Folder), Failure> {
+    let is_cuda = file.manifest.kernel.language == Language::Cuda;
+    if request.target == Target::Cubin && !is_cuda {
+        return Err(Failure::usage(format!(
+            "`{}` is a kernel in C: it has no cubin",
+            file.manifest.kernel.name
+        ))
+        .hint("`--to cpp`, `rust` or `header` export its source as it was tuned; `--to torch` a library"));
+    }
+    let mut folder = Folder::new()?;
+    let mut plan = Plan::new(&file, winners)?;
+    sources::copy(&file, &mut folder)?;
+    images::build(file, winners, request, &mut plan, &mut folder)?;
+    let package = Package::of(&plan, winners, request.target)?;
+    match request.target {
+        Target::Json | Target::Cubin => {}
+        Target::Header => header::write(&plan, &mut folder)?,
+        Target::Torch => python::write(&plan, &package, &mut folder)?,
+        Target::Cpp => cpp::write(&plan, &package, &mut folder)?,
+        Target::Rust => rust::write(&plan, &package, &mut folder)?,
+    }
+    folder.text("README.md", &package.readme())?;
+    let document = serde_json::to_string_pretty(&package).map_err(|e| {
+        Failure::new(
+            crate::exit::Exit::Bug,
+            format!("a package that cannot be written: {e}"),
+        )
+    })?;
+    folder.text(package::FILE, &format!("{document}\n"))?;
+    folder.sums()?;
+    Ok((package, folder))
+}

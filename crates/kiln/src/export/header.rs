@@ -1,0 +1,99 @@
+//! Configs as `#define`s, for a build of the user's own.
+
+use std::fmt::Write;
+
+use super::files::Folder;
+use super::package::Dispatch;
+use super::plan::{ConfigPlan, Plan};
+use crate::exit::Failure;
+
+/// One header where one config serves all shapes, else one per shape.
+pub fn write(plan: &Plan, folder: &mut Folder) -> Result<(), Failure> {
+    let name = &plan.identifier;
+    if let [only] = plan.configs.as_slice() {
+        let entries: Vec<&Dispatch> = plan.dispatch.iter().collect();
+        return folder.text(&format!("{name}.h"), &text(plan, only, &entries));
+    }
+    for entry in &plan.dispatch {
+        let Some(config) = plan.configs.iter().find(|c| c.id == entry.config) else {
+            continue;
+        };
+        let file = format!("{name}.{}.h", entry.shape);
+        folder.text(&file, &text(plan, config, &[entry]))?;
+    }
+    Ok(())
+}
+
+fn text(plan: &Plan, config: &ConfigPlan, entries: &[&Dispatch]) -> String {
+    let mut text = format!(
+        "/* {}: include before the source, or with `-include`. Written by kiln.\n",
+        plan.kernel
+    );
+    for entry in entries {
+        let _ = writeln!(text, " * {}", comment(entry));
+    }
+    if !plan.flags.is_empty() {
+        let _ = writeln!(
+            text,
+            " * Compiled with: {}",
+            printable(&plan.flags.join(" "))
+        );
+    }
+    text.push_str(" */\n");
+    let guard = format!("KILN_{}_H", plan.identifier.to_uppercase());
+    let _ = writeln!(text, "#ifndef {guard}\n#define {guard}\n");
+    text.push_str(&defines(config));
+    text.push_str("\n#endif\n");
+    text
+}
+
+/// The lines that set every tunable.
+pub fn defines(config: &ConfigPlan) -> String {
+    let lines = config.values.iter();
+    lines
+        .map(|(name, value)| format!("#define {name} {}\n", value.define()))
+        .collect()
+}
+
+/// What is known about a shape's config, on one line that cannot end a comment.
+pub fn comment(entry: &Dispatch) -> String {
+    let e = &entry.evidence;
+    let sizes: Vec<String> = entry
+        .dimensions
+        .iter()
+        .map(|(n, v)| format!("{n}={v}"))
+        .collect();
+    let speedup = match (e.speedup, e.speedup_ci_95) {
+        (Some(s), Some([low, high])) => format!("{s:.3}x [{low:.3}, {high:.3}]"),
+        (Some(s), None) => format!("{s:.3}x, no interval"),
+        (None, _) => "no speedup known".into(),
+    };
+    let standing = match entry.confirmed {
+        true => "confirmed",
+        false => "NOT confirmed",
+    };
+    printable(&format!(
+        "Shape {} ({}): {speedup}, {standing}; {}, {}, {}.",
+        entry.shape,
+        sizes.join(" "),
+        e.from,
+        e.device,
+        e.date
+    ))
+}
+
+/// Text from elsewhere in a comment.
+fn printable(text: &str) -> String {
+    let text = kiln_core::diagnostic::printable(text);
+    text.replace("*/", "* /").replace("/*", "/ *")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_ends_the_comment_it_is_in() {
+        assert_eq!(printable("a */ b /* c\n"), "a * / b / * c\\n");
+    }
+}

@@ -1,0 +1,385 @@
+//! A Python module for PyTorch: a table of what was tuned, written here, and a runtime that is the same in every
+//! package.
+
+use std::fmt::Write;
+
+use kiln_core::expression::{Code, Expr};
+use kiln_core::manifest::{Argument, ArgumentKind, Role, Swizzle};
+use kiln_core::value::Value;
+use serde_json::json;
+
+use super::files::{Folder, sha256};
+use super::header;
+use super::names;
+use super::package::Package;
+use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use crate::exit::Failure;
+
+const CODE: Code = Code::Python;
+
+pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), Failure> {
+    folder.text("_runtime.py", include_str!("templates/_runtime.py"))?;
+    let table = table(plan)?;
+    // Two packages of one kernel may be loaded side by side.
+    let operator = format!("{}_{}", plan.identifier, &sha256(table.as_bytes())[..8]);
+    folder.text("_table.py", &table.replace("@OPERATOR@", &operator))?;
+    folder.text("__init__.py", &module(plan, package))
+}
+
+/// A value that JSON can say, as a Python literal.
+fn literal(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Null => "None".into(),
+        serde_json::Value::Bool(true) => "True".into(),
+        serde_json::Value::Bool(false) => "False".into(),
+        serde_json::Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(literal).collect();
+            format!("[{}]", items.join(", "))
+        }
+        serde_json::Value::Object(fields) => {
+            let fields = fields.iter();
+            let fields: Vec<String> = fields
+                .map(|(name, value)| format!("{}: {}", text(name), literal(value)))
+                .collect();
+            format!("{{{}}}", fields.join(", "))
+        }
+        serde_json::Value::String(string) => text(string),
+        number => number.to_string(),
+    }
+}
+
+/// A string literal: JSON's escapes are Python's too, once all is ASCII.
+fn text(string: &str) -> String {
+    let quoted = serde_json::Value::String(string.to_string()).to_string();
+    let mut ascii = String::with_capacity(quoted.len());
+    for character in quoted.chars() {
+        match character.is_ascii() {
+            true => ascii.push(character),
+            false => {
+                let _ = write!(ascii, "\\U{:08x}", character as u32);
+            }
+        }
+    }
+    ascii
+}
+
+/// A tuple, also of one item or of none.
+fn tuple(items: &[String]) -> String {
+    match items {
+        [] => "()".into(),
+        [only] => format!("({only},)"),
+        many => format!("({})", many.join(", ")),
+    }
+}
+
+fn safe_names(plan: &Plan) -> String {
+    let names: Vec<String> = plan.dimensions.iter().map(|d| names::safe(d)).collect();
+    names.join(", ")
+}
+
+fn table(plan: &Plan) -> Result<String, Failure> {
+    let mut out = format!(
+        "\"\"\"{}: what was tuned, and how it is launched. Written by kiln; do not edit.\"\"\"\n\n\
+         from ._runtime import (\n    Argument, Config, _align_up, _ceil_div, _gcd, _is_pow2, _lcm, _real_abs, _real_log2, _real_sqrt, _whole_abs,\n    \
+         _whole_ceil, _whole_floor, _whole_round, _whole_trunc,\n)\n\n",
+        plan.identifier
+    );
+    let names: Vec<String> = plan.dimensions.iter().map(|d| text(d)).collect();
+    let ranks: Vec<String> = plan.inputs().map(|(_, a)| rank(a).to_string()).collect();
+    let _ = writeln!(
+        out,
+        "KERNEL = {}\nOPERATOR = \"@OPERATOR@\"\nDIMENSIONS = {}\nRANKS = {}",
+        text(&plan.kernel),
+        tuple(&names),
+        tuple(&ranks)
+    );
+    let fallback = match &plan.fallback {
+        None => "None".to_string(),
+        Some(f) => format!(
+            "({}, {}, {})",
+            text(&f.file),
+            text(&f.function),
+            if f.is_wide { "True" } else { "False" }
+        ),
+    };
+    let _ = writeln!(out, "FALLBACK = {fallback}\nARGUMENTS = [");
+    for argument in &plan.arguments {
+        let _ = writeln!(out, "    {},", argument_text(argument));
+    }
+    out.push_str("]\n\n");
+    out.push_str(&dimensions(plan)?);
+    out.push_str(&extents(plan)?);
+    for config in &plan.configs {
+        out.push_str(&config_text(plan, config)?);
+    }
+    let ids: Vec<&str> = plan.configs.iter().map(|c| c.id.as_str()).collect();
+    let _ = writeln!(out, "CONFIGS = [{}]\n\nDISPATCH = [", ids.join(", "));
+    for entry in &plan.dispatch {
+        let sizes: Vec<i64> = plan
+            .dimensions
+            .iter()
+            .map(|d| entry.dimensions.get(d).copied().unwrap_or(1))
+            .collect();
+        let entry = json!({
+            "shape": entry.shape, "dimensions": sizes, "config": entry.config,
+            "confirmed": entry.confirmed, "evidence": entry.evidence,
+        });
+        let _ = writeln!(out, "    {},", literal(&entry));
+    }
+    out.push_str("]\n");
+    Ok(out)
+}
+
+fn rank(argument: &Argument) -> usize {
+    match &argument.kind {
+        ArgumentKind::Buffer { shape, .. } => shape.len(),
+        _ => 0,
+    }
+}
+
+fn argument_text(argument: &Argument) -> String {
+    let name = text(&argument.name);
+    let dtype = argument.dtype.name();
+    match &argument.kind {
+        ArgumentKind::Scalar { .. } => format!("Argument({name}, \"scalar\", \"{dtype}\")"),
+        ArgumentKind::Buffer { role, .. } => {
+            let role = match role {
+                Role::Input => "input",
+                Role::Output => "output",
+                Role::InOut => "inout",
+                Role::Scratch => "scratch",
+                Role::Zeroed => "zeroed",
+            };
+            format!("Argument({name}, \"buffer\", \"{dtype}\", role=\"{role}\")")
+        }
+        ArgumentKind::Tma {
+            tensor, swizzle, ..
+        } => {
+            let swizzle = match swizzle {
+                Swizzle::None => "none",
+                Swizzle::Bytes32 => "32B",
+                Swizzle::Bytes64 => "64B",
+                Swizzle::Bytes128 => "128B",
+            };
+            format!(
+                "Argument({name}, \"tma\", \"{dtype}\", tensor={tensor}, swizzle=\"{swizzle}\")"
+            )
+        }
+    }
+}
+
+/// The function that reads dimensions off shapes and parameters.
+fn dimensions(plan: &Plan) -> Result<String, Failure> {
+    let mut out = String::from("\ndef dimensions(shapes, parameters):\n");
+    for (number, (name, _)) in plan.parameters.iter().enumerate() {
+        // Booleans count as numbers in expressions, as in kiln's.
+        let _ = writeln!(out, "    {} = parameters[{number}]", names::safe(name));
+    }
+    for (dimension, argument, axis) in &plan.inferred {
+        let number = plan.inputs().position(|(place, _)| place == *argument);
+        let number = number.unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "    {} = shapes[{number}][{axis}]",
+            names::safe(dimension)
+        );
+    }
+    for (dimension, expr) in &plan.computed {
+        let _ = writeln!(
+            out,
+            "    {} = {}",
+            names::safe(dimension),
+            plan.int(expr, CODE)?
+        );
+    }
+    let all: Vec<String> = plan.dimensions.iter().map(|d| names::safe(d)).collect();
+    let _ = writeln!(out, "    return {}\n", tuple(&all));
+    Ok(out)
+}
+
+/// The extents of inputs and outputs, which no config decides.
+fn extents(plan: &Plan) -> Result<String, Failure> {
+    let mut out = format!(
+        "\n# Of inputs, then of outputs.\ndef extents({}):\n    return [\n",
+        safe_names(plan)
+    );
+    for (_, argument) in plan.inputs().chain(plan.outputs()) {
+        if let ArgumentKind::Buffer { shape, .. } = &argument.kind {
+            let _ = writeln!(
+                out,
+                "        {},  # {}",
+                tuple(&plan.ints(shape, CODE)?),
+                argument.name
+            );
+        }
+    }
+    out.push_str("    ]\n\n");
+    Ok(out)
+}
+
+fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
+    let id = &config.id;
+    let names = safe_names(plan);
+    let mut out = String::new();
+    for entry in plan.dispatch.iter().filter(|e| e.config == *id) {
+        let _ = writeln!(out, "\n# {}", header::comment(entry));
+    }
+    let conditions = config
+        .legal
+        .iter()
+        .map(|(_, expr)| plan.truth(expr, CODE))
+        .collect::<Result<Vec<_>, _>>()?;
+    let all = match conditions.is_empty() {
+        true => "True".to_string(),
+        false => conditions.join(" and "),
+    };
+    let _ = writeln!(out, "def {id}_legal({names}):\n    return {all}\n");
+    let launch = match &config.launch {
+        None => "None".to_string(),
+        Some(launch) => {
+            let three = |exprs: &[Expr]| plan.ints(exprs, CODE).map(|e| tuple(&e));
+            let _ = writeln!(
+                out,
+                "\ndef {id}_launch({names}):\n    # Grid, block, cluster, bytes of shared memory, cooperative.\n    \
+                 return {}, {}, {}, {}, {}\n",
+                three(&launch.grid)?,
+                three(&launch.block)?,
+                match launch.cluster.is_empty() {
+                    true => "None".to_string(),
+                    false => three(&launch.cluster)?,
+                },
+                plan.int(&launch.shared, CODE)?,
+                if launch.cooperative { "True" } else { "False" },
+            );
+            format!("{id}_launch")
+        }
+    };
+    let _ = writeln!(
+        out,
+        "\n# Scalars, extents of buffers, boxes of descriptors.\ndef {id}_arguments({names}):\n    return ["
+    );
+    for (argument, value) in plan.arguments.iter().zip(&config.arguments) {
+        let value = match value {
+            ConfigArgument::Scalar(expr) => plan.scalar(argument.dtype, expr, CODE)?,
+            ConfigArgument::Buffer(extents) => tuple(&plan.ints(extents, CODE)?),
+            ConfigArgument::Tma { tile, .. } => tuple(&plan.ints(tile, CODE)?),
+        };
+        let _ = writeln!(out, "        {value},  # {}", argument.name);
+    }
+    out.push_str("    ]\n\n");
+    let values = crate::report::json::config(&config.values);
+    let images: Vec<serde_json::Value> = config
+        .images
+        .iter()
+        .map(|i| json!({"architecture": i.architecture, "file": i.file, "symbol": i.symbol, "sha256": i.sha256}))
+        .collect();
+    let _ = writeln!(
+        out,
+        "\n{id} = Config(\"{id}\", {}, {}, {id}_legal, {launch}, {id}_arguments)\n",
+        literal(&values),
+        literal(&json!(images))
+    );
+    Ok(out)
+}
+
+fn module(plan: &Plan, package: &Package) -> String {
+    let name = &plan.identifier;
+    let tensors: Vec<String> = plan.inputs().map(|(_, a)| names::safe(&a.name)).collect();
+    let parameters: Vec<String> = plan
+        .parameters
+        .iter()
+        .map(|(name, _)| plan.parameter_name(name))
+        .collect();
+    let written: Vec<String> = plan
+        .parameters
+        .iter()
+        .zip(&parameters)
+        .map(|((_, default), name)| match default {
+            Some(value) => format!("{name}={}", literal(&json!(value))),
+            None => name.clone(),
+        })
+        .collect();
+    let kinds: Vec<String> = plan
+        .parameters
+        .iter()
+        .zip(&parameters)
+        .map(|((_, default), name)| {
+            let kind = match default {
+                Some(Value::Bool(_)) => "bool",
+                _ => "int",
+            };
+            format!("(\"{name}\", \"{kind}\")")
+        })
+        .collect();
+    let signature = match written.is_empty() {
+        true => tensors.join(", "),
+        false => format!("{}, *, {}", tensors.join(", "), written.join(", ")),
+    };
+    let gives: Vec<String> = plan
+        .outputs()
+        .map(|(_, a)| format!("`{}`", a.name))
+        .collect();
+    let writes: Vec<String> = plan
+        .buffers(&[Role::InOut])
+        .map(|(_, a)| format!("`{}`", a.name))
+        .collect();
+    let mut told = match gives.is_empty() {
+        true => String::new(),
+        false => format!("Returns {}.", gives.join(", ")),
+    };
+    if !writes.is_empty() {
+        told.push_str(&format!(" Writes into {}.", writes.join(", ")));
+    }
+    let (tensors_tuple, parameters_tuple) = (tuple(&tensors), tuple(&parameters));
+    let all = [tensors.clone(), parameters.clone()].concat().join(", ");
+    let plain: Vec<String> = tensors
+        .iter()
+        .map(|t| format!("type({t}) in _PLAIN"))
+        .collect();
+    let confirmed = match package.confirmed {
+        true => "every config in it won a confirmation on its shape",
+        false => "not every config in it was confirmed; `dispatch()` says which",
+    };
+    format!(
+        "\"\"\"{kernel}, as kiln {version} tuned it: {confirmed}.\n\n\
+         `{name}` is the kernel, also for `torch.compile` and CUDA graphs (run it once before a capture, or call `prepare`);\n\
+         `explain` says what a call runs and why, `dispatch` what was tuned, `prepare` loads all images at once, `nearest` whether\n\
+         shapes that were not tuned get the config of the nearest one. It has no gradient: where one is asked for, and where no\n\
+         config fits, the fallback computes the answer, with a warning.\n\"\"\"\n\n\
+         import os as _os\n\nfrom . import _runtime, _table\nfrom ._runtime import FallsBack, KernelError, NearestShape\n\n\
+         __all__ = [\"{name}\", \"explain\", \"dispatch\", \"prepare\", \"nearest\", \"FallsBack\", \"KernelError\", \"NearestShape\"]\n\n\
+         _kernel = _runtime.Kernel(_table, _os.path.dirname(_os.path.abspath(__file__)))\n\
+         _operator = _kernel.register([{kinds}])\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n\n\n\
+         def {name}({signature}):\n    \"\"\"{told}\"\"\"\n    \
+         # Past the operator's dispatch, which takes longer than all else, unless somebody watches it.\n    \
+         if not _compiling() and {plain}:\n        return _kernel({tensors_tuple}, {parameters_tuple})\n    return _operator({all})\n\n\n\
+         def explain({signature}):\n    \"\"\"What a call would run, and why, as a dictionary.\"\"\"\n    \
+         return _kernel.explain({tensors_tuple}, {parameters_tuple})\n\n\n\
+         def dispatch():\n    \"\"\"Every shape that was tuned, its config and the evidence.\"\"\"\n    \
+         return [dict(entry, dimensions=dict(zip(_table.DIMENSIONS, entry[\"dimensions\"]))) for entry in _table.DISPATCH]\n\n\n\
+         def prepare(device=None):\n    \"\"\"Loads every image that fits a device; returns how many there are.\"\"\"\n    \
+         return _kernel.prepare(device)\n\n\n\
+         def nearest(use):\n    \"\"\"Whether shapes that were not tuned get the config of the nearest one (they do) or the fallback.\"\"\"\n    \
+         _kernel.use_nearest = bool(use)\n    _kernel.local = _runtime.threading.local()\n",
+        kernel = plan.kernel,
+        version = package.kiln_version,
+        kinds = kinds.join(", "),
+        plain = plain.join(" and "),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_python_s_whatever_they_hold() {
+        assert_eq!(text("a\"\\\n"), r#""a\"\\\n""#);
+        assert_eq!(text("é\u{1f600}"), r#""\U000000e9\U0001f600""#);
+        assert_eq!(
+            literal(&json!({"a": [1, null, true, 1.5]})),
+            r#"{"a": [1, None, True, 1.5]}"#
+        );
+        assert_eq!(tuple(&["1".into()]), "(1,)");
+    }
+}

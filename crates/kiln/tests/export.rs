@@ -1,0 +1,579 @@
+//! `kiln export` and `kiln verify` through the real program: packages are built, run and compared, wherever the tools
+//! for that are to be had.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{Project, repository, text};
+use serde_json::{Value, json};
+
+fn here(name: &str) -> PathBuf {
+    repository().join("crates/kiln/tests/export").join(name)
+}
+
+/// A kernel in C with two winners, as data: nothing has to be tuned.
+fn project() -> Project {
+    let project = Project::with("crates/kiln/tests/export");
+    let winners = json!([
+        {"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25, "ratio_ci_95": [1.2, 1.3],
+         "device": "test", "date": "2026-11-15"},
+        {"shape": "large", "config": {"UNROLL": 2, "VALUE": 5, "EVEN": true}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
+         "device": "test", "date": "2026-11-15"},
+    ]);
+    project.write("winners.json", &winners.to_string());
+    project
+}
+
+const FROM_FILE: [&str; 5] = ["export", "--winners", "winners.json", "--manifest", "."];
+
+fn export(project: &Project, more: &[&str]) -> Value {
+    let arguments = [&FROM_FILE[..], more, &["--json"]].concat();
+    project.json(&arguments, &[0])
+}
+
+fn refused(project: &Project, arguments: &[&str]) -> String {
+    let output = project.run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+    text(&output.stderr)
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    succeeded(&output, &format!("{command:?}"));
+    text(&output.stdout)
+}
+
+fn succeeded(output: &Output, what: &str) {
+    assert!(
+        output.status.success(),
+        "{what}: {}\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+}
+
+fn package(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("kiln-package.json")).unwrap()).unwrap()
+}
+
+/// A Python that has PyTorch, said out loud where there is none.
+fn python_with_torch() -> Option<String> {
+    let python = std::env::var("KILN_PYTHON").unwrap_or_else(|_| "python3".into());
+    let found = Command::new(&python).args(["-c", "import torch"]).output();
+    match found.is_ok_and(|o| o.status.success()) {
+        true => Some(python),
+        false => {
+            eprintln!("skipped: `{python}` has no PyTorch");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_table_says_what_runs_where_and_why() {
+    let project = project();
+    let told = export(&project, &["--to", "json", "--out", "table"]);
+    assert_eq!(told["confirmed"], true);
+    let table = package(&project.root.join("table"));
+    assert_eq!(table["schema_version"], 1);
+    assert_eq!(table["dispatch"][0]["shape"], "target");
+    assert_eq!(table["dispatch"][0]["config"], "c0");
+    assert_eq!(
+        table["dispatch"][1]["evidence"]["speedup_ci_95"],
+        json!([1.4, 1.6])
+    );
+    assert_eq!(
+        table["configs"][1]["values"]["EVEN"], true,
+        "written as 1, meant as true"
+    );
+    assert_eq!(
+        table["configs"][0]["legal"]["whole"],
+        "(((N % 4) == 0) and ((1 <= N) and (N < 100000)))"
+    );
+    let listed = fs::read_to_string(project.root.join("table/SHA256SUMS")).unwrap();
+    assert!(listed.contains("  source/facts.c\n"), "{listed}");
+    succeed(
+        Command::new("sha256sum")
+            .args(["--quiet", "-c", "SHA256SUMS"])
+            .current_dir(project.root.join("table")),
+    );
+    // Nothing is replaced unasked, and never what is not a package.
+    let again = refused(
+        &project,
+        &[&FROM_FILE[..], &["--to", "json", "--out", "table"]].concat(),
+    );
+    assert!(again.contains("--force"), "{again}");
+    project.write("mine/notes.txt", "keep");
+    let mine = refused(
+        &project,
+        &[
+            &FROM_FILE[..],
+            &["--to", "json", "--out", "mine", "--force"],
+        ]
+        .concat(),
+    );
+    assert!(mine.contains("no package of kiln's"), "{mine}");
+    export(&project, &["--to", "json", "--out", "table", "--force"]);
+    let cubin = refused(&project, &[&FROM_FILE[..], &["--to", "cubin"]].concat());
+    assert!(cubin.contains("kernel in C"), "{cubin}");
+}
+
+#[test]
+fn headers_set_the_tunables() {
+    let project = project();
+    export(&project, &["--to", "header", "--out", "headers"]);
+    let text = fs::read_to_string(project.root.join("headers/facts.large.h")).unwrap();
+    assert!(
+        text.contains("#define UNROLL 2\n#define VALUE 5\n#define EVEN 1\n"),
+        "{text}"
+    );
+    assert!(text.contains("1.500x [1.400, 1.600], confirmed"), "{text}");
+    succeed(
+        Command::new("cc")
+            .args([
+                "-fsyntax-only",
+                "-Werror",
+                "-include",
+                "headers/facts.large.h",
+                "facts.c",
+            ])
+            .current_dir(&project.root),
+    );
+}
+
+const MAIN: &str = r#"
+#include <cstdio>
+#include "facts.hpp"
+int main() {
+    for (long n : {1000L, 5000L, 1002L}) {
+        for (long mode : {1L, 2L}) {
+            std::vector<float> x(n), y(n);
+            for (long i = 0; i < n; i++) x[i] = float(i % 11) - 5.0f;
+            int64_t told[4];
+            facts::Choice choice = facts::run({n, mode}, x.data(), y.data(), told);
+            for (long i = 0; i < n; i++) if (y[i] != 1.5f * x[i]) return 3;
+            std::printf("%ld %ld c%d %d: %lld %lld %lld %lld\n", n, mode, choice.config, int(choice.exact),
+                (long long)told[0], (long long)told[1], (long long)told[2], (long long)told[3]);
+        }
+    }
+    try {
+        facts::choose({1001, 1});
+    } catch (const kiln_export::Error &error) {
+        std::printf("%s\n", error.what());
+    }
+}
+"#;
+
+const RUST_MAIN: &str = r#"
+use facts::*;
+fn main() {
+    for N in [1000_i64, 5000, 1002] {
+        for MODE in [1_i64, 2] {
+            let x: Vec<f32> = (0..N).map(|i| (i % 11) as f32 - 5.0).collect();
+            let (mut y, mut told) = (vec![0.0; N as usize], vec![0; 4]);
+            let choice = run(&Dimensions { N, MODE }, &x, &mut y, &mut told).unwrap();
+            assert!(x.iter().zip(&y).all(|(x, y)| *y == 1.5 * x));
+            println!("{N} {MODE} c{} {}: {} {} {} {}", choice.config, choice.exact as i32, told[0], told[1], told[2], told[3]);
+        }
+    }
+    println!("{}", choose(&Dimensions { N: 1001, MODE: 1 }, |_| true).unwrap_err());
+    assert!(run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]).is_err(), "too short a buffer");
+}
+"#;
+
+#[test]
+fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
+    let project = project();
+    let told = export(&project, &["--to", "cpp", "--out", "cpp"]);
+    assert_eq!(told["configs"], 2);
+    let cpp = project.root.join("cpp");
+    succeed(Command::new("sh").arg("build.sh").current_dir(&cpp));
+    let example = succeed(Command::new("./example").current_dir(&cpp));
+    assert!(
+        example.contains("shape target: config c0, tuned for it"),
+        "{example}"
+    );
+    fs::write(cpp.join("main.cpp"), MAIN).unwrap();
+    let warnings = [
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        "main",
+        "main.cpp",
+        "libfacts.a",
+        "-lm",
+    ];
+    succeed(Command::new("g++").args(warnings).current_dir(&cpp));
+    let from_cpp = succeed(Command::new("./main").current_dir(&cpp));
+    let lines: Vec<&str> = from_cpp.lines().collect();
+    // Worked out by hand in Python; the other lines have to agree between the languages.
+    assert!(lines[0].starts_with("1000 1 c0 1: "), "{from_cpp}");
+    assert!(
+        lines[4].starts_with("1002 1 c1 0: "),
+        "the nearest legal one: {from_cpp}"
+    );
+    assert!(
+        lines[6].contains("no exported config is legal"),
+        "{from_cpp}"
+    );
+
+    export(&project, &["--to", "rust", "--out", "rust"]);
+    let rust = project.root.join("rust");
+    fs::write(rust.join("examples/main.rs"), RUST_MAIN).unwrap();
+    let cargo = |example: &str| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["run", "--quiet", "--offline", "--example", example])
+            .current_dir(&rust)
+            .env("CARGO_TARGET_DIR", project.root.join("target"))
+            .env_remove("RUSTFLAGS");
+        succeed(&mut cargo)
+    };
+    assert_eq!(cargo("run"), example, "the same inputs, the same outputs");
+    assert_eq!(cargo("main"), from_cpp);
+}
+
+#[test]
+fn a_kernel_in_c_runs_from_pytorch() {
+    let Some(python) = python_with_torch() else {
+        return;
+    };
+    let project = project();
+    export(&project, &["--to", "torch", "--out", "module"]);
+    let check = here("check_c_torch.py");
+    let mut command = Command::new(&python);
+    command.arg(check).arg(project.root.join("module"));
+    let told = succeed(&mut command);
+    assert!(told.contains("all as expected"), "{told}");
+    // A damaged image is not loaded.
+    let image = project.root.join("module/images");
+    let image = fs::read_dir(image)
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let mut bytes = fs::read(&image).unwrap();
+    bytes.push(0);
+    fs::write(&image, bytes).unwrap();
+    let code = "import torch, module; module.prepare('cpu')";
+    let output = Command::new(&python)
+        .args(["-c", code])
+        .current_dir(&project.root)
+        .output()
+        .unwrap();
+    assert!(
+        text(&output.stderr).contains("its checksum differs"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn verify_runs_what_is_in_the_package() {
+    let project = project();
+    export(&project, &["--to", "torch", "--out", "module"]);
+    let right = project.json(&["verify", "module", "--answers", "--json"], &[0]);
+    assert_eq!(right["shapes"][0]["right"], true);
+    assert_eq!(right["shapes"][1]["shape"], "large");
+    assert_eq!(right["changed_files"], json!([]));
+    let timed = project.json(
+        &[
+            "verify",
+            "module",
+            "--shapes",
+            "large",
+            "--seconds",
+            "2",
+            "--json",
+        ],
+        &[0, 1],
+    );
+    assert!(
+        timed["shapes"][0]["speedup"]
+            .as_f64()
+            .is_some_and(|s| s > 0.0),
+        "{timed}"
+    );
+    assert_eq!(timed["shapes"][0]["exported_speedup"], 1.5);
+    // The image is what is run: one that was made from another source gives itself away.
+    export(&project, &["--to", "json", "--out", "source_only"]);
+    let facts = fs::read_to_string(project.root.join("source_only/source/facts.c")).unwrap();
+    fs::write(
+        project.root.join("source_only/source/facts.c"),
+        facts.replace("scale * scratch", "2 * scale * scratch"),
+    )
+    .unwrap();
+    let changed = project.json(&["verify", "source_only", "--json"], &[1]);
+    assert_eq!(
+        changed["changed_files"],
+        json!(["`source/facts.c` is not as it was exported"])
+    );
+    assert_eq!(changed["shapes"], json!([]), "nothing is run");
+    project.replace("facts.c", "scale * scratch", "2 * scale * scratch");
+    export(&project, &["--to", "torch", "--out", "wrong"]);
+    let wrong = project.json(&["verify", "wrong", "--answers", "--json"], &[6]);
+    assert!(
+        wrong["shapes"][0]["wrong"]
+            .as_str()
+            .unwrap()
+            .contains("wrong"),
+        "{wrong}"
+    );
+    let nothing = refused(&project, &["verify", "mine"]);
+    assert!(nothing.contains("kiln-package.json"), "{nothing}");
+    let unknown = refused(&project, &["verify", "module", "--shapes", "huge"]);
+    assert!(unknown.contains("it has target, large"), "{unknown}");
+}
+
+#[test]
+fn only_confirmed_winners_go_out_unasked() {
+    let project = Project::with_scale();
+    // Twice the work to beat, so that there is something to confirm.
+    project.write("slow.c", &common::scale_source(3)).replace(
+        "kiln.toml",
+        "c = \"scale.c:scale\"",
+        "c = \"slow.c:scale\"\n[confirm]\nsamples = 20\nrounds = 2\nunseen_shapes = 0",
+    );
+    let none = refused(&project, &["export", "--to", "json"]);
+    assert!(none.contains("no studies here yet"), "{none}");
+    project.json(&["tune", "--trials", "2", "--seed", "1", "--json"], &[0]);
+    let told = project.json(
+        &["export", "--to", "json", "--out", "first", "--json"],
+        &[0],
+    );
+    assert_eq!(told["confirmed"], true);
+    let evidence = &told["dispatch"][0]["evidence"];
+    assert_eq!(
+        (evidence["from"].as_str(), evidence["verdict"].as_str()),
+        (Some("study 1"), Some("FASTER"))
+    );
+    // Edited since: what won is not what is there.
+    project.write("scale.c", &format!("// later\n{}", common::scale_source(1)));
+    let changed = refused(
+        &project,
+        &["export", "1", "--to", "json", "--out", "second"],
+    );
+    assert!(
+        changed.contains("source files changed since study 1"),
+        "{changed}"
+    );
+    let told = project.json(
+        &[
+            "export",
+            "1",
+            "--to",
+            "json",
+            "--out",
+            "second",
+            "--unconfirmed",
+            "--json",
+        ],
+        &[0],
+    );
+    assert_eq!(told["confirmed"], false);
+    assert!(
+        told["notes"][0].as_str().unwrap().contains("changed"),
+        "{told}"
+    );
+    // A study in which nothing beat the baseline has no winner.
+    project.replace("kiln.toml", "slow.c:scale", "scale.c:scale");
+    project.json(&["tune", "--trials", "2", "--seed", "1", "--json"], &[1, 4]);
+    let lost = refused(&project, &["export", "2", "--to", "json", "--out", "third"]);
+    assert!(lost.contains("has no confirmed winner"), "{lost}");
+}
+
+/// Sizes of the kernel's parameters: four buffers, four 32-bit scalars, four descriptors.
+const PARAMETERS: &str = "8,8,8,8,4,4,4,4,128,128,128,128";
+
+#[test]
+fn a_cuda_kernel_is_launched_alike_from_every_language() {
+    let Some(cuda) = common::cuda() else {
+        return;
+    };
+    let mut project = Project::with_kernels();
+    project.cuda = Some(cuda);
+    let all: Vec<Value> = serde_json::from_slice(
+        &fs::read(repository().join("kernels/attention_sm90/winners.json")).unwrap(),
+    )
+    .unwrap();
+    let some: Vec<&Value> = all
+        .iter()
+        .filter(|w| {
+            ["b1_h8_s512_d64_full", "b4_h16_s2048_d128_causal"]
+                .contains(&w["shape"].as_str().unwrap())
+        })
+        .collect();
+    project.write("winners.json", &serde_json::to_string(&some).unwrap());
+    let from = [
+        "export",
+        "--winners",
+        "winners.json",
+        "--manifest",
+        "kernels/attention_sm90",
+        "--arch",
+        "sm_90a",
+    ];
+    let unsure = refused(&project, &[&from[..], &["--to", "cubin"]].concat());
+    assert!(unsure.contains("no confirmed speedup"), "{unsure}");
+    let hidden = refused(
+        &project,
+        &[
+            &from[..],
+            &["--to", "torch", "--unconfirmed", "--out", "torch"],
+        ]
+        .concat(),
+    );
+    assert!(hidden.contains("another module has that name"), "{hidden}");
+    for (target, out) in [
+        ("cubin", "cubin"),
+        ("cpp", "cpp"),
+        ("rust", "rust"),
+        ("torch", "attention"),
+    ] {
+        let more = ["--to", target, "--unconfirmed", "--out", out, "--json"];
+        let told = project.json(&[&from[..], &more[..]].concat(), &[0]);
+        assert_eq!(
+            (&told["configs"], &told["confirmed"]),
+            (&json!(2), &json!(false))
+        );
+    }
+    let table = package(&project.root.join("cubin"));
+    let image = &table["configs"][0]["images"][0];
+    assert_eq!(
+        (image["architecture"].as_str(), image["symbol"].as_str()),
+        (Some("sm_90a"), Some("attention"))
+    );
+    let cubin = fs::read(
+        project
+            .root
+            .join("cubin")
+            .join(image["file"].as_str().unwrap()),
+    )
+    .unwrap();
+    assert_eq!(&cubin[..4], b"\x7fELF");
+    // Without a GPU a package says what is missing.
+    let output = project.run(&["verify", "cubin"]);
+    assert!(
+        [Some(0), Some(3)].contains(&output.status.code()),
+        "{}",
+        text(&output.stderr)
+    );
+
+    // A driver that only writes down what it is asked for.
+    let driver = project.root.join("driver");
+    fs::create_dir_all(&driver).unwrap();
+    let library = driver.join("libcuda.so.1");
+    succeed(
+        Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o"])
+            .arg(&library)
+            .arg(here("recording_driver.c")),
+    );
+    let recorded = |name: &str, command: &mut Command| -> Vec<String> {
+        let log = driver.join(format!("{name}.log"));
+        fs::write(&log, "").unwrap();
+        command
+            .env("LD_LIBRARY_PATH", &driver)
+            .env("KILN_TEST_LOG", &log)
+            .env("KILN_TEST_PARAMETERS", PARAMETERS);
+        succeed(command);
+        let mut lines: Vec<String> = fs::read_to_string(log)
+            .unwrap()
+            .lines()
+            .map(str::to_string)
+            .collect();
+        lines.sort();
+        lines
+    };
+    let cpp = project.root.join("cpp");
+    let built = Command::new("sh")
+        .arg("build.sh")
+        .current_dir(&cpp)
+        .output()
+        .unwrap();
+    succeeded(&built, "the example in C++");
+    let without = Command::new("./example")
+        .current_dir(&cpp)
+        .output()
+        .unwrap();
+    if !without.status.success() {
+        let said = text(&without.stderr);
+        assert!(
+            said.contains("no NVIDIA driver") || said.contains("no usable GPU"),
+            "{said}"
+        );
+    }
+    let from_cpp = recorded("cpp", Command::new("./example").current_dir(&cpp));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["run", "--quiet", "--offline", "--example", "run"])
+        .current_dir(project.root.join("rust"))
+        .env("CARGO_TARGET_DIR", project.root.join("target"))
+        .env_remove("RUSTFLAGS");
+    let from_rust = recorded("rust", &mut cargo);
+    assert_eq!(from_cpp, from_rust);
+
+    // What kiln itself works out for this shape, and what its launcher tells the driver of the descriptors.
+    let first = &table["dispatch"][0];
+    assert_eq!(first["shape"], "b1_h8_s512_d64_full");
+    let geometry = &first["geometry"];
+    let numbers = |of: &Value| {
+        let numbers: Vec<String> = of
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(Value::to_string)
+            .collect();
+        numbers.join(",")
+    };
+    let launch = from_cpp.iter().find(|l| l.starts_with("launch")).unwrap();
+    let expected = format!(
+        "launch {} by {} shared {} stream (nil)",
+        numbers(&geometry["grid"]),
+        numbers(&geometry["block"]),
+        geometry["shared_bytes"]
+    );
+    assert!(launch.starts_with(&expected), "{launch}\n{expected}");
+    assert!(
+        launch.contains("[08000000] [01000000] [00020000] [00020000]"),
+        "scalars: {launch}"
+    );
+    let keys = from_cpp
+        .iter()
+        .find(|l| l.starts_with("map") && l.contains("0x500000080000 "))
+        .unwrap();
+    assert_eq!(
+        keys,
+        "map type 6 at 0x500000080000 dims 64 512 8 strides 128 65536 box 64/1 64/1 1/1 interleave 0 swizzle 3 promotion 2 fill 0"
+    );
+    assert!(from_cpp.contains(&format!("attribute 8 = {}", geometry["shared_bytes"])));
+
+    let Some(python) = python_with_torch() else {
+        return;
+    };
+    let mut command = Command::new(&python);
+    command
+        .arg(here("record_python.py"))
+        .arg(project.root.join("attention"))
+        .arg("b1_h8_s512_d64_full");
+    assert_eq!(recorded("python", &mut command), from_cpp);
+    // On tensors that are not on a GPU the fallback answers.
+    let code = "import torch, warnings, torch.nn.functional as F\nimport torch as t\nimport sys; sys.path.insert(0, '.')\n\
+                import importlib; m = importlib.import_module('attention')\n\
+                q = torch.randn(1, 2, 64, 64, dtype=torch.float16)\n\
+                warnings.simplefilter('ignore')\n\
+                assert torch.equal(m.attention_sm90(q, q, q, is_causal=True), F.scaled_dot_product_attention(q, q, q, is_causal=True))\n\
+                assert m.explain(q, q, q)['runs'] == 'fallback'";
+    succeed(
+        Command::new(&python)
+            .args(["-c", code])
+            .current_dir(&project.root),
+    );
+}
