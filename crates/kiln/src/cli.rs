@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{exit, settings};
 
 mod compare;
+mod profile;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -45,6 +46,12 @@ pub enum Verb {
         compare::SIDES, exit::COMPARE_HELP
     ))]
     Compare(CompareArgs),
+    /// Say what binds a kernel, with evidence, and what to change next, with the gain to expect
+    #[command(after_help = format!(
+        "Example:\n  kiln profile --import profile.csv --json\n\n{}",
+        profile::WHAT
+    ))]
+    Profile(ProfileArgs),
     /// Fail when a kernel is slower than the baseline in your repository
     #[command(after_help = format!(
         "Example:\n  kiln gate kernels/vector_add --record\n  kiln gate kernels/vector_add --ratchet --seconds 10\n\n{}",
@@ -214,6 +221,8 @@ pub struct SpaceArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod doctor;
 pub mod gate;
 pub mod init;
+pub mod profile;
 pub mod redteam;
 pub mod replay;
 pub mod schema;

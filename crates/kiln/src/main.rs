@@ -13,6 +13,7 @@ mod interchange;
 mod nvml;
 mod packed;
 mod printer;
+mod profile;
 mod project;
 mod recording;
 mod redteam;
@@ -38,6 +39,7 @@ fn main() {
         Verb::Check(args) => commands::check::run(&args),
         Verb::Space(args) => commands::space::run(&args),
         Verb::Compare(args) => commands::compare::run(&args),
+        Verb::Profile(args) => commands::profile::run(&args),
         Verb::Gate(args) => commands::gate::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
