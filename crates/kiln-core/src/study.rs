@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bottleneck::Profile;
 use crate::event::{Confirmation, Event, StopReason, StudyHeader, Winner};
 use crate::trial::{Outcome, Trial};
 
@@ -20,6 +21,8 @@ pub struct Study {
     pub stop: Option<StopReason>,
     pub confirmation: Option<Confirmation>,
     pub finished: bool,
+    /// In the order they were made.
+    pub profiles: Vec<Profile>,
     pub resumed: u64,
     /// Time spent in all processes that worked on this study.
     pub wall_ms: u64,
@@ -56,6 +59,7 @@ impl Study {
             stop: None,
             confirmation: None,
             finished: false,
+            profiles: Vec::new(),
             resumed: 0,
             wall_ms: 0,
         };
@@ -89,6 +93,7 @@ impl Study {
             Event::SearchFinished { stop } => self.stop = Some(stop),
             Event::Confirmed(confirmation) => self.confirmation = Some(*confirmation),
             Event::StudyFinished => self.finished = true,
+            Event::Profiled(profile) => self.profiles.push(*profile),
         }
     }
 

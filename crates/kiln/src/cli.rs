@@ -9,6 +9,7 @@ use crate::{exit, settings};
 mod compare;
 mod report;
 mod export;
+mod profile;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -47,6 +48,12 @@ pub enum Verb {
         compare::SIDES, exit::COMPARE_HELP
     ))]
     Compare(CompareArgs),
+    /// Say what binds a kernel, with evidence, and what to change next, with the gain to expect
+    #[command(after_help = format!(
+        "Example:\n  kiln profile --import profile.csv --json\n\n{}",
+        profile::WHAT
+    ))]
+    Profile(ProfileArgs),
     /// Fail when a kernel is slower than the baseline in your repository
     #[command(after_help = format!(
         "Example:\n  kiln gate kernels/vector_add --record\n  kiln gate kernels/vector_add --ratchet --seconds 10\n\n{}",
@@ -244,6 +251,8 @@ pub struct SpaceArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 pub use report::{ReportArgs, ReportFormat};

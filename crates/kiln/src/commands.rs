@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod export;
 pub mod gate;
 pub mod init;
+pub mod profile;
 pub mod redteam;
 pub mod replay;
 pub mod report;

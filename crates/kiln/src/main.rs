@@ -14,6 +14,7 @@ mod interchange;
 mod nvml;
 mod packed;
 mod printer;
+mod profile;
 mod project;
 mod recording;
 mod redteam;
@@ -40,6 +41,7 @@ fn main() {
         Verb::Check(args) => commands::check::run(&args),
         Verb::Space(args) => commands::space::run(&args),
         Verb::Compare(args) => commands::compare::run(&args),
+        Verb::Profile(args) => commands::profile::run(&args),
         Verb::Gate(args) => commands::gate::run(&args),
         Verb::Export(args) => commands::export::run(&args),
         Verb::Verify(args) => commands::verify::run(&args),

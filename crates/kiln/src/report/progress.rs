@@ -222,7 +222,8 @@ impl Observer for Progress {
             Event::StudyStarted(_)
             | Event::Resumed { .. }
             | Event::Confirmed(_)
-            | Event::StudyFinished => {}
+            | Event::StudyFinished
+            | Event::Profiled(_) => {}
         }
         if let Some(live) = &mut self.live {
             live.show(study);
