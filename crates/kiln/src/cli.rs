@@ -7,9 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{exit, settings};
 
 mod compare;
-mod report;
 mod export;
 mod profile;
+mod report;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -255,8 +255,8 @@ pub struct SpaceArgs {
 pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
-pub use report::{ReportArgs, ReportFormat};
 pub use export::{ExportArgs, ExportTarget, VerifyArgs};
+pub use report::{ReportArgs, ReportFormat};
 
 #[derive(Debug, Args)]
 pub struct InitArgs {

@@ -181,6 +181,7 @@ pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
             seed: recording.seed,
             batch: recording.batch,
         }),
+        among: Vec::new(),
     };
     let mut header = header(&task, &options, 0, None, recording.earlier.clone());
     header.device = recording.device.clone();

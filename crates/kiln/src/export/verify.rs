@@ -339,12 +339,8 @@ fn contender(
         let path: PathBuf = inside(folder, &image.file)
             .ok_or_else(|| Failure::usage("an image lies outside the package"))?;
         let kind = match package.language {
-            Language::Cuda => WorkerKind::Cuda {
-                support: task.support.clone(),
-            },
-            Language::C => WorkerKind::Cpu {
-                reads: task.data_files(),
-            },
+            Language::Cuda => WorkerKind::cuda(task.support.clone()),
+            Language::C => WorkerKind::reading_only(task.data_files()),
         };
         return Ok(Ok(Contender {
             program: Program {

@@ -78,7 +78,7 @@ pub fn of_device(
 pub fn measure_here(fresh: bool, no_wait: bool) -> Result<Ceilings, Failure> {
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
     // Kept until the end: an idle process on the GPU makes starting the next one quicker.
-    let scout = Worker::spawn(&WorkerKind::Cuda { support: None }).map_err(|end| broken(&end))?;
+    let scout = Worker::spawn(&WorkerKind::cuda(None)).map_err(|end| broken(&end))?;
     let _machine = wait_for_machine(&scout.device, no_wait)?;
     let pool = CompilePool::new(Arc::new(Cache::open()?), settings::compile_jobs());
     of_device(&scout.device, &pool, fresh)

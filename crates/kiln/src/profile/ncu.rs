@@ -112,7 +112,7 @@ impl Ncu {
         let files = Files::new()?;
         let by = self.command(contender, &files);
         let kind = match &contender.program.worker {
-            WorkerKind::Cuda { support } => WorkerKind::Watched {
+            WorkerKind::Cuda { support, .. } => WorkerKind::Watched {
                 by,
                 support: support.clone(),
             },

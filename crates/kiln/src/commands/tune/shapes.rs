@@ -33,7 +33,7 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
     let names = wanted(&file, &args.shapes)?;
     let kind = match file.manifest.kernel.language {
         Language::C => WorkerKind::cpu(),
-        Language::Cuda => WorkerKind::Cuda { support: None },
+        Language::Cuda => WorkerKind::cuda(None),
     };
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut tasks = Vec::new();
