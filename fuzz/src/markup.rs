@@ -1,9 +1,9 @@
 //! Names and messages of any kind in what kiln writes: none of it is markup or an escape sequence there.
 //!
-//! One function per format, like `kiln_core::escape`. The HTML page, when kiln writes one, gets its own
-//! here: the text put into an element, an attribute and a script must come back from a parser as text.
+//! One function per format, like `kiln_core::escape`.
 
 use comrak::nodes::{AstNode, NodeValue};
+use html5gum::{DefaultEmitter, Token, Tokenizer};
 use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::escape;
 
@@ -13,6 +13,7 @@ pub fn check(data: &[u8]) {
     xml(&text);
     json(&text);
     markdown(&text);
+    html(&text);
 }
 
 fn terminal(text: &str) {
@@ -46,6 +47,54 @@ fn xml(text: &str) {
     assert_eq!(root.attribute("b"), Some(expected.as_str()));
     assert_eq!(root.text().unwrap_or_default(), expected);
     assert!(root.children().all(|n| n.is_text()), "{document}");
+}
+
+/// As a report has it: in an attribute, in an element and in a block of data. It comes back as the text it was.
+fn html(text: &str) {
+    let escaped = escape::html(text);
+    // What HTML cannot hold has a sign in its place, like what a terminal should not get.
+    let is_forbidden =
+        |c: char| matches!(c, '\u{fdd0}'..='\u{fdef}') || matches!(u32::from(c) & 0xffff, 0xfffe..);
+    let expected = printable_lines(text).replace(is_forbidden, "\u{fffd}");
+    let value = serde_json::json!({ text: [text] });
+    let data = escape::json_in_html(&value.to_string());
+    let document = format!(
+        "<p title=\"{escaped}\">{escaped}</p><script type=\"application/json\">{data}</script><i>end</i>"
+    );
+    let mut emitter = DefaultEmitter::default();
+    // As a browser does after `<script>`.
+    emitter.naively_switch_states(true);
+    let mut tokens = Vec::new();
+    for Ok(token) in Tokenizer::new_with_emitter(document.as_str(), emitter) {
+        match token {
+            Token::StartTag(tag) => {
+                let title = tag.attributes.get(b"title".as_slice());
+                let title = title.map(|t| String::from_utf8_lossy(t).into_owned());
+                let count = tag.attributes.len();
+                let name = String::from_utf8_lossy(&tag.name).into_owned();
+                tokens.push(format!("<{name} {count} {}>", title.unwrap_or_default()));
+            }
+            Token::EndTag(tag) => tokens.push(format!("</{}>", String::from_utf8_lossy(&tag.name))),
+            Token::String(piece) => tokens.push(String::from_utf8_lossy(&piece).into_owned()),
+            Token::Error(error) => panic!("{error:?} in {document:?}"),
+            other => panic!("{other:?} in {document:?}"),
+        }
+    }
+    let wanted = [
+        format!("<p 1 {expected}>"),
+        expected,
+        "</p>".into(),
+        "<script 1 >".into(),
+        data.clone(),
+        "</script>".into(),
+        "<i 0 >".into(),
+        "end".into(),
+        "</i>".into(),
+    ];
+    let wanted: Vec<String> = wanted.into_iter().filter(|t| !t.is_empty()).collect();
+    assert_eq!(tokens, wanted, "{document:?}");
+    let read: serde_json::Value = serde_json::from_str(&data).expect("still JSON");
+    assert_eq!(read, value);
 }
 
 fn json(text: &str) {

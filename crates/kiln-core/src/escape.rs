@@ -38,10 +38,16 @@ pub fn html(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
+            c if is_noncharacter(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
     escaped
+}
+
+/// What Unicode keeps for nobody, and HTML forbids.
+fn is_noncharacter(c: char) -> bool {
+    matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe
 }
 
 /// For a JSON document inside a `<script type="application/json">`, where nothing is markup but what begins
@@ -49,14 +55,14 @@ pub fn html(text: &str) -> String {
 pub fn json_in_html(document: &str) -> String {
     let mut out = String::with_capacity(document.len());
     for c in document.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c if c != '\n' && c.is_control() => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
+        let is_markup = matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}');
+        let is_unseen = (c != '\n' && c.is_control()) || is_noncharacter(c);
+        if !is_markup && !is_unseen {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
         }
     }
     out

@@ -263,17 +263,26 @@ fn clock_note(study: &Study) -> Option<String> {
     (capped > 0).then(|| format!("the GPU ran at its power limit in {capped} trials"))
 }
 
-/// What to do next, most useful first.
+/// What to do next, most useful first, and where to look.
 pub fn next_step(study: &Study) -> String {
+    let advice = advice(study);
+    let is_told = study.finished && study.header.replayed_from.is_none();
+    match is_told && (is_success(study) || study.winner().is_none()) {
+        true => format!("{advice}; `kiln report` shows every trial"),
+        false => advice,
+    }
+}
+
+/// What to do next, for who is looking already.
+fn advice(study: &Study) -> String {
     if !study.finished {
         return format!("`{}` continues this study", tune_again(study));
     }
     if study.header.replayed_from.is_some() {
         return "`kiln tune` without --replay measures on this machine".into();
     }
-    let show = "`kiln studies show --trials` lists every trial";
     match study.winner().map(|w| w.comparison.verdict) {
-        _ if is_success(study) => format!("build with the flags above; {show}"),
+        _ if is_success(study) => "build with the flags above".into(),
         Some(Verdict::Undecided) => {
             "quiet the machine, or raise `samples` in [confirm]; then `kiln tune` again".into()
         }
@@ -281,6 +290,6 @@ pub fn next_step(study: &Study) -> String {
             "every config was tried: widen the tunables or change the kernel".into()
         }
         Some(_) => "raise --trials, widen the tunables or change the kernel".into(),
-        None => format!("fix the first failure, then `kiln tune` again; {show}"),
+        None => "fix the first failure, then `kiln tune` again".into(),
     }
 }

@@ -539,6 +539,17 @@ fn a_study_is_told_in_every_format() {
         );
         assert!(Path::new(path.trim_end()).is_file());
     }
+    // A recording has no store to be kept with: its page lies here, and its results are told like a study's.
+    run(&["studies", "record", "--to", "kept.kiln.json.gz"]);
+    assert_eq!(run(&["report", "kept.kiln.json.gz"]), "kept.html\n");
+    assert_eq!(
+        project.run(&["report", "kept.kiln.json.gz"]).status.code(),
+        Some(2)
+    );
+    let again: Value =
+        serde_json::from_str(&run(&["report", "kept.kiln.json.gz", "--format", "t4"])).unwrap();
+    let results = again["results"].as_array().unwrap();
+    assert_eq!(json!(results.len()), document["trials"]);
     project.write("mine.html", "precious");
     let refused = project.run(&["report", "--out", "mine.html"]);
     assert_eq!(refused.status.code(), Some(2));

@@ -12,14 +12,15 @@ pub struct ReportArgs {
     /// Show it in the browser
     #[arg(long)]
     pub open: bool,
-    /// Write it to this file [default: html to .kiln/reports of the project, the others to standard output]
+    /// Write it to this file [default: the page of a study to .kiln/reports of its project, that of a recording
+    /// to NAME.html here, all else to standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// What to write
     #[arg(long, value_enum, default_value_t = ReportFormat::Html)]
     pub format: ReportFormat,
     /// Replace a file that is already there
-    #[arg(long, requires = "out")]
+    #[arg(long)]
     pub force: bool,
     /// A folder of the project
     #[arg(long, default_value = ".")]

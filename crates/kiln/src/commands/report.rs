@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kiln_core::interchange::{self, Table};
+use kiln_core::recording::Recording;
 use kiln_core::study::Study;
 
 use super::studies;
@@ -23,10 +24,10 @@ struct Found {
     study: Study,
     place: String,
     others: Vec<StudySummary>,
-    /// Where reports go that were given no name.
-    folder: PathBuf,
-    /// What such a report is called.
-    name: String,
+    /// The page, where no name is given, and whether an older one there may go.
+    page: (PathBuf, Existing),
+    /// Where it comes from a file.
+    recording: Option<Recording>,
 }
 
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -52,21 +53,18 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         }
         ReportFormat::Csv => report::csv::table(study)?,
         ReportFormat::T4 => {
-            let table = Table::of_study(study).map_err(|e| {
-                Failure::usage(format!("study {} cannot be exported: {e}", study.id))
-            })?;
+            let table = match &found.recording {
+                Some(recording) => Table::of_recording(recording),
+                None => Table::of_study(study),
+            };
+            let table = table
+                .map_err(|e| Failure::usage(format!("{} cannot be exported: {e}", found.place)))?;
             format!("{}\n", interchange::write_t4(&table))
         }
     };
     let (path, existing) = match (&args.out, args.format) {
         (Some(path), _) => (path.clone(), Existing::from_force(args.force)),
-        (None, ReportFormat::Html) => {
-            settings::private_dir(&found.folder)?;
-            // Its own folder: what is there is an earlier report of the same study.
-            let path = found.folder.join(format!("{}.html", found.name));
-            settings::refuse_link(&path)?;
-            (path, Existing::Replace)
-        }
+        (None, ReportFormat::Html) => found.page.clone(),
         (None, _) => {
             printer::data(&text);
             return Ok(Exit::Success);
@@ -96,12 +94,16 @@ fn find(args: &ReportArgs) -> Result<Found, Failure> {
         (number, _) => {
             let id = number.and_then(Result::ok);
             let (store, study) = studies::find(&args.project, id)?;
-            let folder = store.path().parent().unwrap_or(Path::new("."));
+            // In kiln's own folder: what is there is an earlier report of the same study.
+            let folder = store.path().with_file_name("reports");
+            settings::private_dir(&folder)?;
+            let page = folder.join(format!("study-{}.html", study.id));
+            settings::refuse_link(&page)?;
             Ok(Found {
                 place: format!("study {} in {}", study.id, store.path().display()),
                 others: store.studies()?,
-                folder: folder.join("reports"),
-                name: format!("study-{}", study.id),
+                page: (page, Existing::Replace),
+                recording: None,
                 study,
             })
         }
@@ -124,17 +126,14 @@ fn recorded(args: &ReportArgs, file: &Path) -> Result<Found, Failure> {
         .trim_end_matches(".gz")
         .trim_end_matches(".json")
         .trim_end_matches(".kiln");
-    let project = args
-        .project
-        .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", args.project.display())))?;
-    let root = crate::project::project_root(&project);
-    settings::private_dir(&root.join(".kiln"))?;
     Ok(Found {
         place: format!("the recording {}", file.display()),
         others: Vec::new(),
-        folder: root.join(".kiln").join("reports"),
-        name: name.to_string(),
+        page: (
+            format!("{name}.html").into(),
+            Existing::from_force(args.force),
+        ),
+        recording: Some(recorded.recording),
         study,
     })
 }

@@ -7,7 +7,7 @@ use kiln_core::verdict::Verdict;
 
 use super::markup::Markup;
 use crate::report::terminal::{flags_text, group_digits};
-use crate::report::{cost, is_success, next_step, notes, rates};
+use crate::report::{advice, cost, is_success, notes, rates};
 
 /// How an answer is shown: a class for its colour and a sign that says the same without colour.
 struct Tone {
@@ -86,7 +86,7 @@ pub fn section(page: &mut Markup, study: &Study) {
 
 /// The terminal's advice speaks of what is above it; here the flags are below, and it is a sentence.
 fn next(study: &Study) -> String {
-    let advice = next_step(study).replace("the flags above", "the flags below");
+    let advice = advice(study).replace("the flags above", "the flags below");
     let mut letters = advice.chars();
     match letters.next() {
         Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str()),

@@ -436,7 +436,7 @@ pub fn environment(page: &mut Markup, study: &Study) {
 
 pub fn reproduce(page: &mut Markup, study: &Study, place: &str) {
     let header = &study.header;
-    page.raw("<section id=\"reproduce\"><h2>Do it again</h2>\n<p class=\"lead\">The same seed and measurements give the same trials; other measurements lead a search elsewhere.</p>\n<pre class=\"copy\" tabindex=\"0\"><code>")
+    page.raw("<section id=\"reproduce\"><h2>Do it again</h2>\n<p class=\"lead\">The same seed and measurements give the same trials; other measurements lead a search elsewhere. In the folder of the project:</p>\n<pre class=\"copy\" tabindex=\"0\"><code>")
         .text(reproduce_command(study))
         .raw("</code></pre>\n<dl class=\"facts\">\n");
     let mut rows = vec![
@@ -458,6 +458,10 @@ pub fn reproduce(page: &mut Markup, study: &Study, place: &str) {
                 earlier.trials.len()
             ),
         ));
+    }
+    if header.compilers.is_some() {
+        let said = "the search weighed gain against time (--minutes)";
+        rows.push(("budget", said.to_string()));
     }
     if study.resumed > 0 {
         rows.push(("resumed", format!("{} times", study.resumed)));

@@ -42,18 +42,28 @@ drawAll();
 
 const SECONDS_BETWEEN_LOOKS = 2;
 
+// Another state of the study in the place of this one; what the reader chose, and where he is, stays.
+function renew(main) {
+  const axis = document.querySelector('input[name="axis"]:checked')?.value;
+  const open = [...document.querySelectorAll("details")].map((details) => details.open);
+  const focused = document.activeElement?.closest(".plot")?.id;
+  const at = scrollY;
+  document.querySelector("main").replaceWith(main);
+  const choice = axis && document.querySelector(`input[name="axis"][value="${axis}"]`);
+  if (choice) choice.checked = true;
+  document.querySelectorAll("details").forEach((details, i) => { details.open = Boolean(open[i]); });
+  drawAll();
+  scrollTo(0, at);
+  if (focused) document.querySelector(`#${focused} svg`)?.focus({ preventScroll: true });
+}
+
 async function look() {
   try {
     const answer = await fetch(location.href, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.status);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const axis = document.querySelector('input[name="axis"]:checked')?.value;
-    if (picked.index < 0) {
-      document.querySelector("main").replaceWith(fresh.querySelector("main"));
-      const choice = axis && document.querySelector(`input[name="axis"][value="${axis}"]`);
-      if (choice) choice.checked = true;
-      drawAll();
-    }
+    // Not under the reader's eyes: a trial that is looked at stays.
+    if (picked.index < 0) renew(fresh.querySelector("main"));
     document.body.dataset.live = "yes";
     if (study && study.finished && picked.index < 0) { document.body.dataset.live = "done"; return; }
   } catch (_) {
