@@ -64,7 +64,7 @@ pub enum Verb {
     #[command(after_help = "Example:\n  kiln export --to torch --out my_kernel")]
     Export(ExportArgs),
     /// Check an exported package on this machine: its files, its answers, its speed
-    #[command(after_help = format!("Example:\n  kiln verify my_kernel\n\n{}", exit::VERIFY_HELP))]
+    #[command(after_help = format!("Example:\n  kiln verify my_kernel --answers\n\n{}", exit::VERIFY_HELP))]
     Verify(VerifyArgs),
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]

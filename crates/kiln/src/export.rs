@@ -23,6 +23,8 @@ pub use images::changed_since;
 pub use names::identifier;
 pub use plan::Plan;
 
+use std::path::PathBuf;
+
 use kiln_core::manifest::Language;
 
 use crate::exit::Failure;
@@ -33,6 +35,8 @@ use winners::Winners;
 /// What a user asked for.
 pub struct Request {
     pub target: Target,
+    /// The folder to become.
+    pub out: PathBuf,
     /// CUDA architectures; none: that of the winners' device.
     pub architectures: Vec<String>,
 }
@@ -51,7 +55,7 @@ pub fn build(
         ))
         .hint("`--to cpp`, `rust` or `header` export its source as it was tuned; `--to torch` a library"));
     }
-    let mut folder = Folder::new()?;
+    let mut folder = Folder::beside(&request.out)?;
     let mut plan = Plan::new(&file, winners)?;
     sources::copy(&file, &mut folder)?;
     images::build(file, winners, request, &mut plan, &mut folder)?;

@@ -151,14 +151,21 @@ const MAIN: &str = r#"
 int main() {
     for (long n : {1000L, 5000L, 1002L}) {
         for (long mode : {1L, 2L}) {
-            std::vector<float> x(n), y(n);
+            kiln_export::Aligned<float> x(n), y(n);
             for (long i = 0; i < n; i++) x[i] = float(i % 11) - 5.0f;
-            int64_t told[4];
-            facts::Choice choice = facts::run({n, mode}, x.data(), y.data(), told);
+            kiln_export::Aligned<int64_t> told(4);
+            facts::Choice choice = facts::run({n, mode}, x.data(), y.data(), told.data());
             for (long i = 0; i < n; i++) if (y[i] != 1.5f * x[i]) return 3;
             std::printf("%ld %ld c%d %d: %lld %lld %lld %lld\n", n, mode, choice.config, int(choice.exact),
                 (long long)told[0], (long long)told[1], (long long)told[2], (long long)told[3]);
         }
+    }
+    kiln_export::Aligned<float> x(1001);
+    kiln_export::Aligned<int64_t> told(4);
+    try {
+        facts::run({1000, 1}, x.data() + 1, x.data(), told.data());
+    } catch (const kiln_export::Error &) {
+        std::printf("misaligned\n");
     }
     try {
         facts::choose({1001, 1});
@@ -174,12 +181,16 @@ fn main() {
     for N in [1000_i64, 5000, 1002] {
         for MODE in [1_i64, 2] {
             let x: Vec<f32> = (0..N).map(|i| (i % 11) as f32 - 5.0).collect();
-            let (mut y, mut told) = (vec![0.0; N as usize], vec![0; 4]);
+            let x = Aligned::from(&x[..]);
+            let (mut y, mut told) = (Aligned::zeros(N as usize), Aligned::zeros(4));
             let choice = run(&Dimensions { N, MODE }, &x, &mut y, &mut told).unwrap();
-            assert!(x.iter().zip(&y).all(|(x, y)| *y == 1.5 * x));
+            assert!(x.iter().zip(y.iter()).all(|(x, y)| *y == 1.5 * x));
             println!("{N} {MODE} c{} {}: {} {} {} {}", choice.config, choice.exact as i32, told[0], told[1], told[2], told[3]);
         }
     }
+    let (x, mut y, mut told) = (Aligned::zeros(1001), Aligned::zeros(1000), Aligned::zeros(4));
+    assert!(run(&Dimensions { N: 1000, MODE: 1 }, &x[1..], &mut y, &mut told).is_err());
+    println!("misaligned");
     println!("{}", choose(&Dimensions { N: 1001, MODE: 1 }, |_| true).unwrap_err());
     assert!(run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]).is_err(), "too short a buffer");
 }
@@ -219,7 +230,7 @@ fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
         "the nearest legal one: {from_cpp}"
     );
     assert!(
-        lines[6].contains("no exported config is legal"),
+        lines[7].contains("no exported config is legal"),
         "{from_cpp}"
     );
 
@@ -335,8 +346,8 @@ fn verify_runs_what_is_in_the_package() {
 #[test]
 fn only_confirmed_winners_go_out_unasked() {
     let project = Project::with_scale();
-    // Twice the work to beat, so that there is something to confirm.
-    project.write("slow.c", &common::scale_source(3)).replace(
+    // Far more work to beat, so that confirming takes no luck.
+    project.write("slow.c", &common::scale_source(12)).replace(
         "kiln.toml",
         "c = \"scale.c:scale\"",
         "c = \"slow.c:scale\"\n[confirm]\nsamples = 20\nrounds = 2\nunseen_shapes = 0",

@@ -97,6 +97,14 @@ fn every_help_has_an_example_that_runs() {
                 Some("gate") => &[0, 1, 4],
                 _ => &[0],
             };
+            // What was tuned for two trials has hardly a confirmed winner; kiln says how to export it all the same.
+            if example.starts_with("kiln export") && output.status.code() == Some(2) {
+                let said = text(&output.stderr);
+                assert!(said.contains("--unconfirmed"), "{said}");
+                let words: Vec<&str> = example.split(' ').skip(1).collect();
+                project.json(&[&words[..], &["--unconfirmed", "--json"]].concat(), &[0]);
+                continue;
+            }
             let is_verdict = output.status.code().is_some_and(|c| verdicts.contains(&c));
             assert!(
                 output.status.success() || is_diagnosis || is_verdict,

@@ -21,13 +21,15 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         false => Unproven::Refuse,
     };
     let (file, mut winners) = chosen(args, unproven)?;
-    let request = Request {
-        target: target(args.to),
-        architectures: args.arch.clone(),
-    };
+    let target = target(args.to);
     let out = match &args.out {
         Some(out) => out.clone(),
-        None => default_folder(&file, request.target),
+        None => default_folder(&file, target),
+    };
+    let request = Request {
+        target,
+        out: out.clone(),
+        architectures: args.arch.clone(),
     };
     importable(&out, request.target)?;
     winners

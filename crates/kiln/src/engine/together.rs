@@ -66,6 +66,9 @@ struct Together<'t, 's> {
     given_up: u64,
 }
 
+/// A config is not given up before it was tried on so many shapes: the best on one may be the worst on another.
+const LEAST_TRIED: usize = 3;
+
 /// A config that was asked for, and by which shape's strategy.
 struct Asked {
     shape: usize,
@@ -275,44 +278,92 @@ impl<'t> Together<'t, '_> {
         Some(study.baseline_ns()? / study.best()?.1)
     }
 
-    /// First where it was asked for; on the others only if it is not hopeless.
+    /// First where it was asked for, then on the others, the least alike first; those are left out once it is hopeless.
+    /// How long it is timed where it is behind, its sampling decides as always.
     fn try_everywhere(&mut self, asked: &Asked, batch: u64) -> Result<(), Failure> {
-        let mut behind: Option<f64> = None;
-        let others = (0..self.tasks.len()).filter(|at| *at != asked.shape);
-        for at in std::iter::once(asked.shape).chain(others) {
-            let space = &self.tasks[at].space;
-            let Ok(config) = space.config_from(&asked.config) else {
-                continue;
-            };
+        let mut others: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| *at != asked.shape)
+            .collect();
+        others.sort_by(|a, b| {
+            self.apart(asked.shape, *b)
+                .total_cmp(&self.apart(asked.shape, *a))
+        });
+        let legal: Vec<usize> = std::iter::once(asked.shape)
+            .chain(others)
+            .filter(|at| {
+                let space = &self.tasks[*at].space;
+                let config = space.config_from(&asked.config);
+                config.is_ok_and(|config| space.contains(&config))
+            })
+            .collect();
+        let mut behind: Vec<f64> = Vec::new();
+        for at in &legal {
+            let at = *at;
             let is_known = |t: &Trial| t.config == asked.config;
-            if !space.contains(&config) || self.studies[at].trials.iter().any(is_known) {
+            if self.studies[at].trials.iter().any(is_known) {
                 continue;
             }
-            let cut = self.tasks[at].manifest().measure.cut_ratio;
-            let has_any = self.studies[at].best().is_some();
-            if has_any && behind.is_some_and(|ratio| ratio > cut) {
+            let best_ns = self.studies[at].best().map(|(_, ns)| ns);
+            if best_ns.is_some() && self.is_hopeless(&behind, &legal) {
                 self.given_up += 1;
                 continue;
             }
-            let is_first = at == asked.shape;
-            let best_ns = self.studies[at].best().map(|(_, ns)| ns);
             let trial = self.try_on(at, asked, batch, best_ns)?;
-            self.strategies[at].tell(&config, &trial.outcome);
-            let ratio = match (trial.outcome.median_ns(), best_ns) {
+            if let Ok(config) = self.tasks[at].space.config_from(&asked.config) {
+                self.strategies[at].tell(&config, &trial.outcome);
+            }
+            behind.push(match (trial.outcome.median_ns(), best_ns) {
                 (Some(ns), Some(best)) => ns / best,
                 (Some(_), None) => 1.0,
-                // What does not work here hardly works elsewhere, but may: limits differ.
                 (None, _) => f64::INFINITY,
-            };
-            let stops = matches!(trial.outcome, Outcome::NotCompiled(_));
+            });
+            let is_broken = matches!(trial.outcome, Outcome::NotCompiled(_));
             self.record(at, Event::TrialFinished(Box::new(trial)))?;
-            if is_first && stops {
-                return Ok(());
+            // It is the same program for every shape.
+            if is_broken {
+                break;
             }
-            // Hopeless is what is far behind wherever it was tried.
-            behind = Some(behind.map_or(ratio, |so_far| so_far.min(ratio)));
         }
         Ok(())
+    }
+
+    /// Far behind the best on every shape it was tried on, and as one config for all shapes far behind another.
+    fn is_hopeless(&self, behind: &[f64], legal: &[usize]) -> bool {
+        let cut = self.tasks[0].manifest().measure.cut_ratio;
+        if behind.len() < LEAST_TRIED || behind.iter().any(|ratio| *ratio <= cut) {
+            return false;
+        }
+        let mean =
+            |ratios: &[f64]| ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64;
+        let Some(first) = legal.first() else {
+            return false;
+        };
+        // How far behind others are that were measured on all these shapes.
+        let ratios = |config: &Assignment| -> Option<Vec<f64>> {
+            legal
+                .iter()
+                .map(|at| {
+                    let study = &self.studies[*at];
+                    let trial = study.trials.iter().find(|t| t.config == *config)?;
+                    Some(trial.outcome.median_ns()? / study.best()?.1)
+                })
+                .collect()
+        };
+        let others = self.studies[*first].trials.iter();
+        let least = others
+            .filter_map(|t| ratios(&t.config))
+            .map(|r| mean(&r))
+            .fold(f64::INFINITY, f64::min);
+        mean(behind) > least + cut.ln()
+    }
+
+    /// How much two shapes differ: the same for twice as large whatever the size.
+    fn apart(&self, a: usize, b: usize) -> f64 {
+        let sizes = |at: usize| self.tasks[at].manifest().target().dimensions.iter();
+        let pairs = sizes(a).zip(sizes(b));
+        pairs
+            .map(|((_, a), (_, b))| ((*a as f64).ln() - (*b as f64).ln()).abs())
+            .sum()
     }
 
     fn try_on(

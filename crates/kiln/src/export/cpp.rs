@@ -44,6 +44,7 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
         }
         Language::C => {
             c_source::write(plan, folder)?;
+            folder.text("kiln_memory.hpp", include_str!("templates/kiln_memory.hpp"))?;
             let link = c_source::link_flags(plan).join(" ");
             folder.text(
                 "build.sh",
@@ -68,7 +69,7 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     }
     let runtime = match plan.language {
         Language::Cuda => "kiln_driver.hpp",
-        Language::C => "kiln_arithmetic.hpp",
+        Language::C => "kiln_memory.hpp",
     };
     let _ = writeln!(
         text,
@@ -320,9 +321,10 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
         ));
     }
     let mut text = format!(
-        "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest.\ninline Choice run({}) {{\n    \
-         Choice choice = choose(d);\n    switch (choice.config) {{\n",
-        parameters.join(", ")
+        "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest, and begin at a multiple of\n\
+         /// 64 bytes.\ninline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
+        parameters.join(", "),
+        alignment_checks(plan, "    ")
     );
     for config in &plan.configs {
         let _ = writeln!(text, "    case {}: {{", config_number(&config.id));
@@ -339,13 +341,9 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
                         let bytes = bytes_of(plan, argument, value)?;
                         let _ = writeln!(
                             text,
-                            "        std::unique_ptr<void, void (*)(void *)> a{place}(std::calloc(1, size_t({bytes}) + 64), std::free);\n        \
-                             if (!a{place}) throw Error(\"out of memory\");"
+                            "        Aligned<unsigned char> a{place}(static_cast<size_t>({bytes}));"
                         );
-                        // As kiln's own buffers, workspace begins at a multiple of 64 bytes.
-                        passed.push(format!(
-                            "reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(a{place}.get()) + 63) / 64 * 64)"
-                        ));
+                        passed.push(format!("a{place}.data()"));
                     }
                     Role::Input => passed.push(format!(
                         "const_cast<{} *>({})",
@@ -367,6 +365,26 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
     }
     text.push_str("    }\n    return choice;\n}\n");
     Ok(text)
+}
+
+/// Lines that refuse buffers which begin elsewhere than kiln's own did.
+fn alignment_checks(plan: &Plan, indent: &str) -> String {
+    let roles = [
+        Role::Input,
+        Role::InOut,
+        Role::Output,
+        Role::Scratch,
+        Role::Zeroed,
+    ];
+    let given = match plan.language {
+        Language::Cuda => &roles[..],
+        Language::C => &roles[..3],
+    };
+    let line = |(_, a): (usize, &Argument)| {
+        let name = parameter(a);
+        format!("{indent}aligned({name}, \"{}\");\n", a.name)
+    };
+    plan.buffers(given).map(line).collect()
 }
 
 fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
@@ -454,8 +472,9 @@ fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let _ = writeln!(
         text,
         "\n    /// Queues one launch; pointers are to contiguous buffers on the device, in the order and with the extents of the manifest.\n{note}    \
-         Choice launch({}) {{\n        device.enter();\n        Choice choice = choose(d);\n        switch (choice.config) {{",
-        parameters.join(", ")
+         Choice launch({}) {{\n{}        device.enter();\n        Choice choice = choose(d);\n        switch (choice.config) {{",
+        parameters.join(", "),
+        alignment_checks(plan, "        ")
     );
     for config in &plan.configs {
         text.push_str(&cuda_case(plan, config)?);

@@ -30,11 +30,17 @@ pub fn sha256(bytes: &[u8]) -> String {
 }
 
 impl Folder {
-    pub fn new() -> Result<Folder, Failure> {
+    /// For a package that will be called `to`: it is put together beside that, on the same disk.
+    pub fn beside(to: &Path) -> Result<Folder, Failure> {
+        let parent = match to.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        fs::create_dir_all(parent).map_err(cannot(parent))?;
         let staged = tempfile::Builder::new()
             .prefix(".kiln-export-")
-            .tempdir_in(".")
-            .map_err(|e| Failure::io("cannot write to the current folder", &e))?;
+            .tempdir_in(parent)
+            .map_err(cannot(parent))?;
         Ok(Folder {
             staged,
             files: Vec::new(),
@@ -99,40 +105,18 @@ impl Folder {
                 }
             }
         }
-        if let Some(parent) = to.parent().filter(|p| !p.as_os_str().is_empty()) {
-            fs::create_dir_all(parent).map_err(cannot(parent))?;
-        }
         // A temporary folder is its owner's alone; a package is for sharing.
         let everyone = fs::Permissions::from_mode(0o755);
         fs::set_permissions(self.staged.path(), everyone).map_err(cannot(to))?;
         let staged = self.staged.keep();
         match fs::rename(&staged, to) {
             Ok(()) => Ok(()),
-            // On another disk a name is not enough.
-            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
-                let copied = copy(&staged, to).map_err(cannot(to));
-                let _ = fs::remove_dir_all(&staged);
-                copied
-            }
             Err(e) => {
                 let _ = fs::remove_dir_all(&staged);
                 Err(cannot(to)(e))
             }
         }
     }
-}
-
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy(&entry.path(), &target)?,
-            false => fs::copy(entry.path(), target).map(|_| ())?,
-        }
-    }
-    Ok(())
 }
 
 /// A path that stays inside the folder it is relative to.

@@ -41,6 +41,7 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
         Language::Cuda => folder.text("src/driver.rs", include_str!("templates/driver.rs")),
         Language::C => {
             c_source::write(plan, folder)?;
+            folder.text("src/memory.rs", include_str!("templates/memory.rs"))?;
             folder.text("build.rs", &build_script(plan))
         }
     }
@@ -61,9 +62,10 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
     text.push_str(
         "#![allow(non_snake_case, unused_parens, clippy::all)]\n\n#[allow(dead_code)]\nmod arithmetic;\n",
     );
-    if plan.language == Language::Cuda {
-        text.push_str("pub mod driver;\n");
-    }
+    text.push_str(match plan.language {
+        Language::Cuda => "pub mod driver;\n",
+        Language::C => "mod memory;\n\npub use memory::Aligned;\n",
+    });
     text.push_str(
         "\nuse arithmetic::*;\n\n/// What went wrong, in words.\n#[derive(Clone, Debug)]\npub struct Error(pub String);\n\n\
          impl std::fmt::Display for Error {\n    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {\n        f.write_str(&self.0)\n    }\n}\n\n\
@@ -267,9 +269,10 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
     }
     let _ = writeln!(
         text,
-        "fn long_enough(name: &str, found: usize, needed: i64) -> Result<(), Error> {{\n    \
-         match i64::try_from(found).is_ok_and(|found| found == needed) {{\n        true => Ok(()),\n        \
-         false => Err(Error(format!(\"`{{name}}` has {{found}} elements, expected {{needed}}\"))),\n    }}\n}}\n\n\
+        "fn fit<T>(name: &str, numbers: &[T], needed: i64) -> Result<(), Error> {{\n    let found = numbers.len();\n    \
+         if i64::try_from(found) != Ok(needed) {{\n        return Err(Error(format!(\"`{{name}}` has {{found}} elements, expected {{needed}}\")));\n    }}\n    \
+         match memory::is_aligned(numbers) {{\n        true => Ok(()),\n        \
+         false => Err(Error(format!(\"`{{name}}` begins at an address that is no multiple of 64 bytes; `Aligned` does\"))),\n    }}\n}}\n\n\
          /// Runs the kernel; buffers have the extents of the manifest.\npub fn run({}) -> Result<Choice, Error> {{\n    \
          let choice = choose(d, |_| true)?;\n    match choice.config {{",
         parameters.join(", ")
@@ -292,20 +295,17 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
                     let given = parameter(argument);
                     match role {
                         Role::Scratch | Role::Zeroed => {
-                            // As kiln's own buffers, workspace begins at a multiple of 64 bytes.
-                            let bytes = argument.dtype.size_bytes();
+                            let kind = element(argument.dtype);
                             let _ = writeln!(
                                 text,
-                                "            let bytes = multiply({count}, {bytes})?;\n            \
-                                 let mut a{place} = vec![0_u64; usize::try_from(bytes).unwrap_or(0) / 8 + 16];\n            \
-                                 let skipped{place} = a{place}.as_ptr().align_offset(64).min(8);"
+                                "            let mut a{place} = Aligned::<{kind}>::zeros(narrow::<usize>({count})?);"
                             );
-                            passed.push(format!("a{place}[skipped{place}..].as_mut_ptr().cast()"));
+                            passed.push(format!("a{place}.as_mut_ptr().cast()"));
                         }
                         _ => {
                             let _ = writeln!(
                                 text,
-                                "            long_enough({:?}, {given}.len(), {count})?;",
+                                "            fit({:?}, {given}, {count})?;",
                                 argument.name
                             );
                             passed.push(match role {
@@ -331,6 +331,16 @@ fn c_runner(plan: &Plan) -> Result<String, Failure> {
     text.push_str("        _ => unreachable!(\"only configs that are here are chosen\"),\n    }\n    Ok(choice)\n}\n");
     Ok(text)
 }
+
+/// The beginning of the function that launches.
+const LAUNCH: &str = "    /// Queues one launch.\n    ///\n    /// # Safety\n    /// Every address is of a buffer on this device that is as large as the manifest says for these dimensions and lives\n    \
+         /// until the launch has run; buffers that start as zeros are zero. `stream` is one of this device, or null.\n    \
+         pub unsafe fn launch(&mut self, d: &Dimensions, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n        \
+ @ALIGNED@        self.device.enter()?;\n        let choice = self.choose(d)?;\n        if self.functions[choice.config].is_none() {\n            \
+         let (file, symbol) = self.image(choice.config).ok_or_else(|| Error(\"no image for this GPU\".into()))?;\n            \
+         let loaded = driver::Function::load(&self.device, &self.folder.join(file), symbol)?;\n            self.functions[choice.config] = Some(loaded);\n        }\n        \
+         let Some(function) = self.functions[choice.config].as_mut() else {\n            return Err(Error(\"an image that is gone\".into()));\n        };\n        \
+         match choice.config {\n";
 
 fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from(
@@ -400,16 +410,17 @@ fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
         }
         text.push_str("            _ => Vec::new(),\n        })\n    }\n\n");
     }
-    text.push_str(
-        "    /// Queues one launch.\n    ///\n    /// # Safety\n    /// Every address is of a buffer on this device that is as large as the manifest says for these dimensions and lives\n    \
-         /// until the launch has run; buffers that start as zeros are zero. `stream` is one of this device, or null.\n    \
-         pub unsafe fn launch(&mut self, d: &Dimensions, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n        \
-         self.device.enter()?;\n        let choice = self.choose(d)?;\n        if self.functions[choice.config].is_none() {\n            \
-         let (file, symbol) = self.image(choice.config).ok_or_else(|| Error(\"no image for this GPU\".into()))?;\n            \
-         let loaded = driver::Function::load(&self.device, &self.folder.join(file), symbol)?;\n            self.functions[choice.config] = Some(loaded);\n        }\n        \
-         let Some(function) = self.functions[choice.config].as_mut() else {\n            return Err(Error(\"an image that is gone\".into()));\n        };\n        \
-         match choice.config {\n",
-    );
+    let aligned: String = plan
+        .buffers(&roles)
+        .map(|(_, a)| {
+            format!(
+                "        driver::aligned({:?}, buffers.{})?;\n",
+                a.name,
+                parameter(a)
+            )
+        })
+        .collect();
+    text.push_str(&LAUNCH.replace("@ALIGNED@", &aligned));
     for config in &plan.configs {
         let _ = writeln!(text, "            {} => {{", config_number(&config.id));
         for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
@@ -529,7 +540,7 @@ fn example(plan: &Plan, crate_name: &str) -> Result<String, Failure> {
                 let kind = element(argument.dtype);
                 let _ = writeln!(
                     made,
-                    "    let {}b{place}: Vec<{kind}> = from_bytes(&contents({count} * {size}, {}, {is_input}));",
+                    "    let {}b{place}: Aligned<{kind}> = from_bytes(&contents({count} * {size}, {}, {is_input}));",
                     if is_input && *role == Role::Input {
                         ""
                     } else {

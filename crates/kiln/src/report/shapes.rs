@@ -17,9 +17,7 @@ use crate::printer;
 use crate::task::Task;
 
 /// Plain lines: what is tried where.
-pub struct ShapesProgress {
-    trials: u64,
-}
+pub struct ShapesProgress;
 
 impl ShapesProgress {
     pub fn new(tasks: &[Task], options: &Options) -> ShapesProgress {
@@ -36,9 +34,7 @@ impl ShapesProgress {
                 printer::talk(&format!("warning: {caution}"));
             }
         }
-        ShapesProgress {
-            trials: options.trials,
-        }
+        ShapesProgress
     }
 }
 
@@ -74,7 +70,6 @@ impl Observer for ShapesProgress {
         if text.starts_with("confirming") {
             printer::talk(&format!("{}: {text}", study.header.shape));
         }
-        let _ = self.trials;
     }
 
     fn note(&mut self, text: &str) {

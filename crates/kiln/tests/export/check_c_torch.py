@@ -58,6 +58,7 @@ for what, call in {
     "type": lambda: facts(x.double()),
     "rank": lambda: facts(x[None]),
     "contiguous": lambda: facts(torch.randn(2000)[::2]),
+    "no multiple of 64": lambda: facts(torch.randn(1001)[1:]),
     "not a tensor": lambda: facts([1.0]),
 }.items():
     try:

@@ -45,6 +45,9 @@ MOST_DESCRIPTORS = 1024
 # Launches kept per thread; beyond that all are worked out anew, as dynamic shapes may be without end.
 MOST_LAUNCHES = 4096
 
+# Kernels were checked on buffers that begin at multiples of these, and may load whole vectors or cache lines.
+ALIGNMENT = {"cuda": 16, "cpu": 64}
+
 SHARED_WITHOUT_ASKING = 48 << 10
 PORTABLE_CLUSTER = 8
 
@@ -311,6 +314,8 @@ class Launch:
         self.outputs = [number for number, made in enumerate(self.made) if made[1] == "output"]
         self.on_gpu = on_gpu
         self.device = device
+        self.misaligned = ALIGNMENT[device.type] - 1
+        self.names = [argument.name for argument in kernel.takes]
         if not on_gpu:
             self.function = kernel.loaded(config, choice.image, device)
             return
@@ -350,7 +355,12 @@ class Launch:
         buffers = self.buffers
         number = 0
         for at in self.inputs:
-            buffers[at] = tensors[number].data_ptr()
+            address = tensors[number].data_ptr()
+            if address & self.misaligned:
+                raise KernelError(
+                    f"`{self.names[number]}` begins at an address that is no multiple of {self.misaligned + 1} bytes; pass it as `.clone()`"
+                )
+            buffers[at] = address
             number += 1
         made = []
         for at, role, extents, dtype, like in self.made:

@@ -243,6 +243,14 @@ pub struct Geometry {
     pub cooperative: bool,
 }
 
+/// Kernels were checked on buffers that begin at multiples of this, and may load whole vectors.
+pub fn aligned(name: &str, address: u64) -> Result<()> {
+    match address % 16 {
+        0 => Ok(()),
+        _ => Err(Error(format!("`{name}` begins at an address that is no multiple of 16 bytes"))),
+    }
+}
+
 /// Sizes of a grid, block or cluster.
 pub fn three(extents: &[i64], what: &str) -> Result<[u32; 3]> {
     let mut made = [1; 3];

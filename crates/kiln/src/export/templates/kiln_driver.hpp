@@ -211,6 +211,11 @@ class Function {
     unsigned granted = 0;
 };
 
+/// Kernels were checked on buffers that begin at multiples of this, and may load whole vectors.
+inline void aligned(const void *address, const char *name) {
+    if (reinterpret_cast<uintptr_t>(address) % 16 != 0) throw Error(std::string("`") + name + "` begins at an address that is no multiple of 16 bytes");
+}
+
 /// A descriptor for the tensor memory accelerator. Extents and box are outermost first; a tensor of higher rank is
 /// seen with its leading dimensions merged.
 inline CUtensorMap tensor_map(Driver &driver, const void *address, int type, unsigned element_bytes,
