@@ -75,6 +75,9 @@ pub enum Verb {
     /// A study as one HTML file to look at, or as Markdown, JSON, CSV or T4
     #[command(after_help = "Example:\n  kiln report 1 --out report.html")]
     Report(ReportArgs),
+    /// Why: what each tunable did to time, which values make configs fail, which line of source fails
+    #[command(after_help = "Example:\n  kiln explain\n  kiln explain 1 2 --json")]
+    Explain(ExplainArgs),
     /// Try search strategies on a recording of a whole space: no device, thousands of trials a second
     #[command(
         after_help = "Example:\n  kiln replay A100.json.gz --space T1.json --compare auto,random --trials 100"
@@ -343,6 +346,19 @@ pub struct ProjectArgs {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Number of the study [default: the latest]
+    pub study: Option<u64>,
+    /// Run this trial of it once more, watched: which kernel, source line, thread and address failed
+    pub trial: Option<u64>,
+    /// Only read what is stored: run no failed trial to see where it fails
+    #[arg(long, conflicts_with = "trial")]
+    pub no_run: bool,
+    #[command(flatten)]
+    pub project: ProjectArgs,
 }
 
 #[derive(Debug, Args)]

@@ -48,6 +48,7 @@ fn main() {
         Verb::Init(args) => commands::init::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Report(args) => commands::report::run(&args),
+        Verb::Explain(args) => commands::explain::run(&args),
         Verb::Replay(args) => commands::replay::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),
         Verb::Toolchain(args) => commands::toolchain::run(&args),

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 
 pub mod csv;
 mod effects;
+pub mod explain;
 pub mod html;
 pub mod json;
 pub mod markdown;
@@ -290,6 +291,7 @@ fn advice(study: &Study) -> String {
             "every config was tried: widen the tunables or change the kernel".into()
         }
         Some(_) => "raise --trials, widen the tunables or change the kernel".into(),
-        None => "fix the first failure, then `kiln tune` again".into(),
+        None => "`kiln explain` says which values fail and where; fix that, then `kiln tune` again"
+            .into(),
     }
 }
