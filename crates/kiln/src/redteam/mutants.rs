@@ -7,6 +7,7 @@ mod findings;
 mod listed;
 mod proof;
 mod subjects;
+mod wanted;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use findings::{Ending, Row};
 use listed::Listed;
 use subjects::Subject;
 pub use subjects::make_quick;
+use wanted::Wanted;
 
 /// Fixes which mutants a sample holds.
 const SHUFFLE: u64 = 29;
@@ -52,12 +54,16 @@ pub fn run(
     filter: &str,
     told: &Rows,
 ) -> Result<Findings, Failure> {
+    let wanted = Wanted::read(filter)?;
     let mut plans = Vec::new();
     for subject in subjects::of(ground.backend) {
-        if subject.name.contains(filter) {
-            let source = subject.source()?;
-            plans.push((subject, source, mutate::mutations(source)));
-        }
+        let Some(lines) = wanted.lines_of(subject.name) else {
+            continue;
+        };
+        let source = subject.source()?;
+        let mut mutations = mutate::mutations(source);
+        mutations.retain(|m| lines.contains(m.line));
+        plans.push((subject, source, mutations));
     }
     let all: usize = plans.iter().map(|(_, _, mutations)| mutations.len()).sum();
     let share = limit.map_or(1.0, |limit| limit as f64 / all.max(1) as f64);

@@ -70,20 +70,6 @@ impl Task {
         }
     }
 
-    /// The candidate with every index into an array of known size checked; for kernels in C.
-    pub fn bounds_checked_build(&self, config: &Assignment) -> Option<Build> {
-        /// Known to gcc and clang. Traps need no library, which a sandboxed worker would not have.
-        const CHECKS: [&str; 2] = ["-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"];
-        let kernel = &self.manifest().kernel;
-        if kernel.language != Language::C {
-            return None;
-        }
-        let checks = CHECKS.map(str::to_string);
-        let flags = [&kernel.flags[..], &checks].concat();
-        let unit = self.unit(&self.source, &kernel.entry.value, Precision::Declared);
-        Some(self.c_build(unit, &flags, config))
-    }
-
     pub fn reference_source(&self) -> Option<Source> {
         match (&self.reference, &self.manifest().reference) {
             (ReferenceFile::C { path }, Some(Reference::C { entry, flags, .. })) => {
@@ -229,7 +215,7 @@ impl Task {
         self.build(tool, &cuda.identity, unit, flags, config, dirs)
     }
 
-    fn c_build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+    pub(super) fn c_build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
         let compiler = self.compiler.as_ref().expect("found for every C source");
         let command = compiler.command.clone();
         let dirs = self.include_dirs.clone();
@@ -283,6 +269,7 @@ impl Task {
         let worker = match &job.tool {
             Tool::Cc { .. } => WorkerKind::Cpu {
                 reads: self.inputs().to_vec(),
+                first_library: None,
             },
             _ => WorkerKind::Cuda {
                 support: self.support.clone(),
@@ -299,7 +286,7 @@ impl Task {
 
     /// The source and a wrapper that calls its entry with one pointer per argument, so that the C
     /// compiler itself checks the manifest's types against the real signature.
-    fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
+    pub(super) fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
         let arguments: Vec<String> = self
             .manifest()
             .arguments
