@@ -57,7 +57,7 @@ impl FreshInputs {
     }
 }
 
-/// What became of NVIDIA's compute-sanitizer, or of the compiler's checks of bounds.
+/// What became of NVIDIA's compute-sanitizer, or of the compiler's checks of bounds and addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SanitizerRun {

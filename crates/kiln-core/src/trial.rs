@@ -483,7 +483,7 @@ impl fmt::Display for Mismatch {
             } => {
                 let first = findings.first().map_or("", String::as_str);
                 let whose = match tool.as_str() {
-                    "bounds" => "the compiler's",
+                    "bounds" | "addresses" => "the compiler's",
                     _ => "compute-sanitizer's",
                 };
                 write!(

@@ -496,7 +496,8 @@ pub struct RedteamArgs {
     /// Only these parts: cheats, mutants, honest
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub only: Vec<RedteamPart>,
-    /// Only cheats, mutants and honest kernels with this in their name or class
+    /// Only cheats, mutants and honest kernels with this in their name or class; `KERNEL:LINE,FROM-TO` for mutants of
+    /// single lines
     #[arg(long = "match", value_name = "TEXT", default_value = "")]
     pub filter: String,
     /// Every mutant and every honest config there is, instead of a sample: takes half an hour and more

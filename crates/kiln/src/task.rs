@@ -30,6 +30,7 @@ use crate::recording::RecordedFile;
 use crate::toolchain::CudaToolchain;
 
 mod build;
+mod checked;
 mod cuda_unit;
 mod device;
 mod launch;
@@ -37,6 +38,7 @@ mod problem;
 mod replay;
 
 pub use build::{Compiler, Source};
+pub use checked::Watched;
 use launch::BoundLaunch;
 
 /// The function every C image exports.

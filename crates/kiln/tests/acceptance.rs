@@ -235,6 +235,51 @@ fn a_kernel_that_reads_past_an_array_of_its_own_never_wins() {
     );
 }
 
+/// A pointer does not know the size of its array, and behind this one lies nothing of importance.
+#[test]
+fn a_kernel_that_steps_past_its_own_array_by_a_pointer_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = format!(
+        "__attribute__((noinline)) void mark(volatile float *at, int k) {{ at[k] = 1; }}\n\
+         void kernel(const float *x, float *y, int n) {{ volatile float pad[9]; mark(pad, n > 100 ? 9 : 8);\n\
+         for (int i = 0; i < n; i++) {{ {WORK} }} }}\n"
+    );
+    let document = tuned(&project(&kernel, SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+    let notes = document["notes"].to_string();
+    let found = "the compiler's addresses found 1 on shape";
+    assert!(notes.contains(found), "{notes}");
+    assert!(
+        notes.contains("stack-buffer-overflow beside `pad`"),
+        "{notes}"
+    );
+}
+
+/// The system hands zeros to a new thread; a pool of threads does not.
+#[test]
+fn a_kernel_that_trusts_the_stack_of_a_new_thread_to_be_zero_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let threaded = |start: &str| {
+        format!(
+            "#include <pthread.h>\nstruct job {{ const float *x; float *y; int n; }};\n\
+             static void *work(void *given) {{ struct job *job = given; volatile float part[4096]; {start}\n\
+             const float *x = job->x; float *y = job->y; for (int i = 0; i < job->n; i++) {{ {WORK} y[i] += part[i % 4096]; }}\n\
+             return 0; }}\n\
+             void kernel(const float *x, float *y, int n) {{ struct job job = {{x, y, n}}; pthread_t thread;\n\
+             if (pthread_create(&thread, 0, work, &job) == 0) pthread_join(thread, 0); else work(&job); }}\n"
+        )
+    };
+    let cheat = tuned(&project(&threaded(""), SHAPES, ""));
+    assert_eq!(cheat["verdict"], Value::Null, "{cheat:#}");
+    let honest = threaded("for (int k = 0; k < 4096; k++) part[k] = 0;");
+    let honest = tuned(&project(&honest, SHAPES, ""));
+    assert!(honest["verdict"].is_string(), "{honest:#}");
+    assert_eq!(
+        honest["acceptance"]["sanitizer"]["ran"]["tools"][1]["result"], "clean",
+        "{honest:#}"
+    );
+}
+
 /// A fresh process has zeros where nobody has written; a program that has run for a while has not.
 #[test]
 fn a_kernel_that_trusts_fresh_memory_to_be_zero_is_wrong() {

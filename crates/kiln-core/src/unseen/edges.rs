@@ -35,14 +35,8 @@ impl Unseen<'_> {
                 if found.len() == count {
                     return found;
                 }
-                let shape = self.changed(parent, changes).filter(|shape| {
-                    let is_new = !self.known.contains(&&shape.dimensions[..])
-                        && found.iter().all(|f| f.dimensions != shape.dimensions);
-                    is_new
-                        && volume(shape) <= self.affordable()
-                        && self.keeps_relations(shape)
-                        && is_valid(shape)
-                });
+                let shape = self.changed(parent, changes);
+                let shape = shape.filter(|s| self.is_usable(s, &found) && is_valid(s));
                 let is_done = shape.is_some() && place == 0;
                 found.extend(shape);
                 if is_done {
@@ -51,6 +45,70 @@ impl Unseen<'_> {
             }
         }
         found
+    }
+
+    /// Up to `count` shapes that `is_valid` and have one size beside a single tile, while the others are as large as can
+    /// be afforded: some mistakes need a partial tile in one dimension and whole ones in all others.
+    pub fn at_edges_of_large(
+        &self,
+        seed: u64,
+        numbers: &[i64],
+        count: usize,
+        mut is_valid: impl FnMut(&Shape) -> bool,
+    ) -> Vec<Shape> {
+        let parent = self.smallest(&mut is_valid);
+        let all: Vec<Vec<i64>> = (0..self.ranges.len())
+            .map(|at| self.edges_of(at, numbers, seed))
+            .collect();
+        let single: Vec<Vec<i64>> = (0..self.ranges.len())
+            .map(|at| self.beside_single_tiles(at, numbers, seed))
+            .collect();
+        let rounds = single.iter().map(Vec::len).max().unwrap_or(0);
+        let places = (0..rounds).flat_map(|round| (0..single.len()).map(move |at| (round, at)));
+        let mut found: Vec<Shape> = Vec::new();
+        for (round, at) in places {
+            if found.len() == count {
+                break;
+            }
+            let Some(edge) = single[at].get(round) else {
+                continue;
+            };
+            let shape = self.grown(parent, (at, *edge), &all, seed ^ round as u64);
+            let shape = shape.filter(|s| self.is_usable(s, &found) && is_valid(s));
+            found.extend(shape);
+        }
+        found
+    }
+
+    /// One size as given; the others, in a drawn order, at their last edge that can still be afforded.
+    fn grown(
+        &self,
+        parent: &Shape,
+        fixed: (usize, i64),
+        edges: &[Vec<i64>],
+        seed: u64,
+    ) -> Option<Shape> {
+        let mut others: Vec<usize> = (0..edges.len()).filter(|at| *at != fixed.0).collect();
+        others.sort_by_key(|at| input::mix(&[seed, 3, *at as u64]));
+        let mut changes = vec![fixed];
+        for at in others {
+            let mut sizes = edges[at].clone();
+            sizes.sort_unstable();
+            let largest = sizes.into_iter().rev().find(|size| {
+                let tried = [&changes[..], &[(at, *size)]].concat();
+                let shape = self.changed(parent, &tried);
+                shape.is_some_and(|s| volume(&s) <= self.affordable() && self.keeps_relations(&s))
+            });
+            changes.extend(largest.map(|size| (at, size)));
+        }
+        self.changed(parent, &changes)
+    }
+
+    fn is_usable(&self, shape: &Shape, found: &[Shape]) -> bool {
+        !self.known.contains(&&shape.dimensions[..])
+            && found.iter().all(|f| f.dimensions != shape.dimensions)
+            && volume(shape) <= self.affordable()
+            && self.keeps_relations(shape)
     }
 
     /// Only its edges are to make it large. One that is valid itself: a config for one mask or width has no
@@ -66,29 +124,35 @@ impl Unseen<'_> {
 
     /// Sizes beside the tiles in the range of a dimension: of single numbers first, in a drawn order.
     fn edges_of(&self, at: usize, numbers: &[i64], seed: u64) -> Vec<i64> {
+        let products = numbers.iter().enumerate().flat_map(|(place, a)| {
+            let others = numbers[place..].iter();
+            others.filter_map(|b| a.checked_mul(*b))
+        });
+        let products: Vec<i64> = products.collect();
+        let mut edges = self.beside_single_tiles(at, numbers, seed);
+        for value in self.beside_single_tiles(at, &products, seed) {
+            if !edges.contains(&value) {
+                edges.push(value);
+            }
+        }
+        edges
+    }
+
+    /// Sizes one step before and behind each of these tiles, in a drawn order.
+    fn beside_single_tiles(&self, at: usize, tiles: &[i64], seed: u64) -> Vec<i64> {
         let Some(range) = self.ranges[at] else {
             return Vec::new();
         };
-        let beside = |tile: i64| {
+        let beside = |tile: &i64| {
             // The last multiple of the step before the tile's end, and the first behind it.
             let before = (tile - 1).div_euclid(range.step) * range.step;
             let behind = (tile.div_euclid(range.step) + 1) * range.step;
             [before, behind]
         };
-        let products = numbers.iter().enumerate().flat_map(|(place, a)| {
-            let others = numbers[place..].iter();
-            others.filter_map(|b| a.checked_mul(*b))
-        });
-        let mut edges: Vec<i64> = Vec::new();
-        for tiles in [numbers.to_vec(), products.collect()] {
-            let mut group: Vec<i64> = tiles.into_iter().flat_map(beside).collect();
-            group.sort_by_key(|value| input::mix(&[seed, at as u64, *value as u64]));
-            for value in group {
-                if (range.from..=range.to).contains(&value) && !edges.contains(&value) {
-                    edges.push(value);
-                }
-            }
-        }
+        let mut edges: Vec<i64> = tiles.iter().flat_map(beside).collect();
+        edges.retain(|value| (range.from..=range.to).contains(value));
+        edges.sort_by_key(|value| input::mix(&[seed, at as u64, *value as u64]));
+        edges.dedup();
         edges
     }
 

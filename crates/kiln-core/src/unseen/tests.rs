@@ -150,6 +150,41 @@ fn edges_are_beside_the_tiles_and_in_the_domain() {
     assert_eq!(unseen.at_edges(3, &[16, 128, 4], 2, |_| true).len(), 2);
 }
 
+/// A partial tile of one dimension meets whole ones of the others.
+#[test]
+fn one_size_at_an_edge_and_the_others_large() {
+    let text = "[kernel]\nsource = \"k.c\"\nentry = \"k\"\n\
+                [shapes.target]\nM = 512\nN = 512\nK = 512\n[shapes.one]\nM = 1\nN = 1\nK = 1\n\
+                [shapes.wide]\nM = 3\nN = 1030\nK = 600\n[shapes.tall]\nM = 259\nN = 17\nK = 40\n\
+                [arguments]\na = { dtype = \"f32\", shape = [\"M\", \"K\"] }\n\
+                b = { dtype = \"f32\", shape = [\"K\", \"N\"] }\n\
+                c = { dtype = \"f32\", shape = [\"M\", \"N\"], role = \"output\" }\n\
+                [reference]\nc = \"r.c:r\"\n";
+    let manifest = Manifest::parse(text).expect("a manifest");
+    let unseen = Unseen::of(&manifest).unwrap();
+    let numbers = [2, 4, 16, 64, 128, 512];
+    for seed in 0..20 {
+        let shapes = unseen.at_edges_of_large(seed, &numbers, 36, |_| true);
+        let meets = |s: &&Shape| value(s, "N") == 63 && value(s, "K") >= 512;
+        assert!(shapes.iter().any(|s| meets(&s)), "seed {seed}: {shapes:?}");
+        for shape in &shapes {
+            assert!(volume(shape) <= unseen.affordable(), "{}", shape.name);
+        }
+        let fewer = unseen.at_edges_of_large(seed, &numbers, 5, |_| true);
+        let names = |shapes: &[Shape]| shapes.iter().map(|s| s.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            names(&fewer),
+            names(&shapes[..5]),
+            "the same seed, the same shapes"
+        );
+    }
+    assert!(
+        unseen
+            .at_edges_of_large(1, &numbers, 36, |_| false)
+            .is_empty()
+    );
+}
+
 #[test]
 fn edges_keep_the_step_of_the_shapes() {
     let text = [

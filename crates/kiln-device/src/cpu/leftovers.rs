@@ -27,9 +27,22 @@ pub fn tidy() {
 fn strew_stack(seed: u64) {
     let mut words = [const { MaybeUninit::<u64>::uninit() }; STACK_WORDS];
     for (place, word) in words.iter_mut().enumerate() {
-        word.write(input::mix(&[seed, place as u64]));
+        word.write(garbage(seed, place));
     }
     black_box(&mut words);
+}
+
+/// Half of it random. Random bits rarely make a float that shows in a largest value or survives a factor of zero, so
+/// a quarter is NaN in every format and a quarter a large number.
+fn garbage(seed: u64, place: usize) -> u64 {
+    /// About 1e38 in single and 1e300 in double precision.
+    const LARGE: u64 = 0x7e7e_7e7e_7e7e_7e7e;
+    let mixed = input::mix(&[seed, place as u64]);
+    match mixed % 4 {
+        0 => u64::MAX,
+        1 => LARGE,
+        _ => mixed,
+    }
 }
 
 #[cfg(target_env = "gnu")]
@@ -59,6 +72,19 @@ mod tests {
             libc::free(block.cast());
             words
         }
+    }
+
+    #[test]
+    fn garbage_has_numbers_that_show() {
+        let floats: Vec<f32> = (0..1000)
+            .map(|place| f32::from_bits(garbage(7, place) as u32))
+            .collect();
+        let nan = floats.iter().filter(|f| f.is_nan()).count();
+        let large = floats.iter().filter(|f| **f > 1e30).count();
+        assert!(
+            nan > 200 && large > 200 && nan + large < 700,
+            "{nan} {large}"
+        );
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn watch(folder: &Path, study: &Study, trials: &[&Trial]) -> Result<Vec<Rerun>, 
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
     let kind = match file.manifest.kernel.language {
         Language::C => WorkerKind::cpu(),
-        Language::Cuda => WorkerKind::Cuda { support: None },
+        Language::Cuda => WorkerKind::cuda(None),
     };
     let scout = Worker::spawn(&kind).map_err(|end| broken(&end))?;
     let mut task = Task::new(file, scout.device.clone(), None)?;

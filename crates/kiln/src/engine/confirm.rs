@@ -5,7 +5,7 @@
 
 mod acceptance;
 mod arena;
-mod bounds;
+mod checked;
 mod fresh;
 pub mod sanitizer;
 mod suspicion;

@@ -24,7 +24,7 @@ use crate::exit::Failure;
 
 mod kind;
 
-pub use kind::WorkerKind;
+pub use kind::{ADDRESS_SANITIZER_EXIT, WorkerKind};
 
 /// What a candidate may print before it counts as a flood.
 const OUTPUT_LIMIT_BYTES: u64 = 8 << 20;

@@ -7,13 +7,16 @@ mod findings;
 mod listed;
 mod proof;
 mod subjects;
+mod wanted;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_core::input;
 use kiln_core::trial::{Assignment, Outcome, Trial};
+use kiln_core::value::Value;
 
 use super::mutate::{self, Mutation};
 use super::rows::Rows;
@@ -36,6 +39,7 @@ use findings::{Ending, Row};
 use listed::Listed;
 use subjects::Subject;
 pub use subjects::make_quick;
+use wanted::Wanted;
 
 /// Fixes which mutants a sample holds.
 const SHUFFLE: u64 = 29;
@@ -52,12 +56,16 @@ pub fn run(
     filter: &str,
     told: &Rows,
 ) -> Result<Findings, Failure> {
+    let wanted = Wanted::read(filter)?;
     let mut plans = Vec::new();
     for subject in subjects::of(ground.backend) {
-        if subject.name.contains(filter) {
-            let source = subject.source()?;
-            plans.push((subject, source, mutate::mutations(source)));
-        }
+        let Some(lines) = wanted.lines_of(subject.name) else {
+            continue;
+        };
+        let source = subject.source()?;
+        let mut mutations = mutate::mutations(source);
+        mutations.retain(|m| lines.contains(m.line));
+        plans.push((subject, source, mutations));
     }
     let all: usize = plans.iter().map(|(_, _, mutations)| mutations.len()).sum();
     let share = limit.map_or(1.0, |limit| limit as f64 / all.max(1) as f64);
@@ -92,6 +100,30 @@ fn sample(mutations: Vec<Mutation>, count: usize) -> Vec<Mutation> {
     drawn.into_iter().map(|(_, mutation)| mutation).collect()
 }
 
+/// Some configs, and as many more as it takes to have every value of every tunable among them: code that only some
+/// values compile is no code that does nothing.
+fn covering(task: &Task, mut configs: Vec<Assignment>) -> Vec<Assignment> {
+    const CANDIDATES: usize = 256;
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+    let values = |config: &Assignment| -> Vec<(String, String)> {
+        let value = |(name, value): &(String, Value)| (name.clone(), value.define());
+        config.iter().map(value).collect()
+    };
+    seen.extend(configs.iter().flat_map(values));
+    let candidates = honest::spread(task, CANDIDATES);
+    loop {
+        let news =
+            |config: &&Assignment| values(config).iter().filter(|v| !seen.contains(v)).count();
+        // The first of the best, whatever the order of equals is to `max_by_key`.
+        let best = candidates.iter().rev().max_by_key(news);
+        let Some(best) = best.filter(|config| news(config) > 0) else {
+            return configs;
+        };
+        seen.extend(values(best));
+        configs.push(best.clone());
+    }
+}
+
 fn try_subject(
     ground: &Ground,
     subject: &Subject,
@@ -103,7 +135,7 @@ fn try_subject(
     let task = subject
         .bundle(source)?
         .task(ground, &format!("mutants/{}/original", subject.name))?;
-    let configs = honest::spread(&task, subject.configs);
+    let configs = covering(&task, honest::spread(&task, subject.configs));
     let builds: Vec<Build> = configs.iter().map(|c| task.candidate_build(c)).collect();
     let mut originals = Vec::new();
     for (built, build) in ground.pool.build_all(&builds)?.into_iter().zip(&builds) {
@@ -116,7 +148,8 @@ fn try_subject(
         let place = format!("mutants/{}/{number}", subject.name);
         let task = subject.bundle(&text)?.task(ground, &place)?;
         // A mutation may lie in code that only some configs have.
-        let first = input::mix(&[SHUFFLE, number as u64]) as usize % configs.len();
+        let first =
+            input::mix(&[SHUFFLE, number as u64]) as usize % subject.configs.min(configs.len());
         let build = task.candidate_build(&configs[first]);
         queue.push(Mutant {
             mutation,

@@ -56,14 +56,6 @@ impl Task {
         self.candidate_with(&[], config)
     }
 
-    /// The candidate with every index into an array of known size checked; for kernels in C.
-    pub fn bounds_checked_build(&self, config: &Assignment) -> Option<Build> {
-        /// Known to gcc and clang. Traps need no library, which a sandboxed worker would not have.
-        const CHECKS: [&str; 2] = ["-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"];
-        let is_c = self.manifest().kernel.language == Language::C;
-        is_c.then(|| self.candidate_with(&CHECKS, config))
-    }
-
     /// The candidate as it is tuned, with what leads from an instruction to a line of source.
     pub fn traced_build(&self, config: &Assignment) -> Build {
         // Neither changes the instructions.
@@ -246,7 +238,7 @@ impl Task {
         self.build(tool, &cuda.identity, unit, flags, config, dirs)
     }
 
-    fn c_build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
+    pub(super) fn c_build(&self, unit: String, flags: &[String], config: &Assignment) -> Build {
         let compiler = self.compiler.as_ref().expect("found for every C source");
         let command = compiler.command.clone();
         let dirs = self.include_dirs.clone();
@@ -312,7 +304,7 @@ impl Task {
 
     /// The source and a wrapper that calls its entry with one pointer per argument, so that the C
     /// compiler itself checks the manifest's types against the real signature.
-    fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
+    pub(super) fn unit(&self, source: &Path, entry: &str, precision: Precision) -> String {
         let arguments: Vec<String> = self
             .manifest()
             .arguments

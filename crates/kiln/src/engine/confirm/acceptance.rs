@@ -24,6 +24,10 @@ const REPEAT_BUDGET: Duration = Duration::from_secs(10);
 const FEWEST_REPEATS: u64 = 3;
 /// Shapes beside the config's tiles; they are small.
 const MOST_EDGES: usize = 24;
+/// Shapes beside one tile and large otherwise: enough for three dimensions and six different numbers in a config.
+const MOST_LARGE_EDGES: usize = 36;
+/// The same on a GPU, where the reference takes far longer than the candidate.
+const MOST_LARGE_EDGES_ON_A_GPU: usize = 4;
 
 impl Confirmer<'_> {
     /// Looks at a finalist where the search did not. `Ok(Err(outcome))`: it failed.
@@ -44,8 +48,8 @@ impl Confirmer<'_> {
             Ok(found) => found,
             Err(outcome) => return Ok(Err(outcome)),
         };
-        let bounds = self.check_bounds(candidate, &shapes)?;
-        Ok(bounds.map(|sanitizer| Acceptance {
+        let checked = self.check_memory(candidate, &shapes)?;
+        Ok(checked.map(|sanitizer| Acceptance {
             unseen,
             no_unseen,
             repeats,
@@ -98,6 +102,14 @@ impl Confirmer<'_> {
         let tiles: BTreeSet<i64> = candidate.config.iter().filter_map(tile_size).collect();
         let tiles: Vec<i64> = tiles.into_iter().collect();
         shapes.extend(unseen.at_edges(seed, &tiles, MOST_EDGES, suits));
+        let most = match self.task.is_cuda() {
+            true => MOST_LARGE_EDGES_ON_A_GPU,
+            false => MOST_LARGE_EDGES,
+        };
+        let large = unseen.at_edges_of_large(seed, &tiles, most, suits);
+        let is_new = |shape: &Shape| shapes.iter().all(|s| s.dimensions != shape.dimensions);
+        let large: Vec<Shape> = large.into_iter().filter(is_new).collect();
+        shapes.extend(large);
         let none = shapes.is_empty().then(|| {
             "no other shape could be found that its constraints and launch allow".to_string()
         });

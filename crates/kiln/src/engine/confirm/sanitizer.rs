@@ -109,7 +109,8 @@ pub fn look(
     secret: u64,
     shape: Option<&str>,
 ) -> Result<Option<Vec<Look>>, Failure> {
-    let (WorkerKind::Cuda { support }, Some(sanitizer)) = (&candidate.program.worker, find(task))
+    let (WorkerKind::Cuda { support, .. }, Some(sanitizer)) =
+        (&candidate.program.worker, find(task))
     else {
         return Ok(None);
     };

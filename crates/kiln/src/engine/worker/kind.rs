@@ -18,6 +18,8 @@ pub enum WorkerKind {
         /// Files and folders it may read, beside the system's.
         reads: Vec<String>,
         walls: Walls,
+        /// A library that has to be there before any other: the address sanitizer's.
+        first_library: Option<String>,
     },
     /// On the first GPU. Without kiln's helper kernels it can only say what the device is.
     Cuda {
@@ -53,8 +55,11 @@ impl WorkerKind {
 
     /// A candidate's on the CPU.
     pub fn reading_only(reads: Vec<String>) -> WorkerKind {
-        let walls = Walls::Up;
-        WorkerKind::Cpu { reads, walls }
+        WorkerKind::Cpu {
+            reads,
+            walls: Walls::Up,
+            first_library: None,
+        }
     }
 
     pub fn cuda(support: Option<String>) -> WorkerKind {
@@ -121,7 +126,13 @@ impl WorkerKind {
         kiln.arg("worker");
         match self {
             WorkerKind::Compile(_) => kiln.arg("compile"),
-            WorkerKind::Cpu { .. } => kiln.arg("cpu"),
+            WorkerKind::Cpu { first_library, .. } => {
+                if let Some(library) = first_library {
+                    kiln.env("LD_PRELOAD", library);
+                    kiln.env("ASAN_OPTIONS", address_sanitizer_options());
+                }
+                kiln.arg("cpu")
+            }
             WorkerKind::Cuda { support, .. } => kiln.arg("cuda").args(support),
             WorkerKind::Watched { by, support } => return watched(by, support.as_deref()),
             WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
@@ -162,6 +173,18 @@ impl WorkerKind {
             _ => Duration::from_secs(30),
         }
     }
+}
+
+/// How a process ends in which the address sanitizer found something.
+pub const ADDRESS_SANITIZER_EXIT: i32 = 85;
+
+/// Signals stay kiln's; what the sandbox forbids (symbols from another program, looking for leaks) is left out; memory
+/// from `malloc` holds NaN.
+fn address_sanitizer_options() -> String {
+    const FIXED: &str = "detect_leaks=0:symbolize=0:color=never:print_legend=0:use_sigaltstack=0:handle_segv=0:\
+        handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:abort_on_error=0:detect_odr_violation=0:\
+        allocator_may_return_null=1:max_malloc_fill_size=1073741824:malloc_fill_byte=255";
+    format!("{FIXED}:exitcode={ADDRESS_SANITIZER_EXIT}")
 }
 
 /// Another program starts the worker, so `/proc/self/exe` would be that program: this one is named by

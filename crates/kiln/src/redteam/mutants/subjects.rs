@@ -14,7 +14,7 @@ pub struct Subject {
     file: &'static str,
     /// A candidate that includes it, where it is no candidate itself.
     wrapper: Option<&'static str>,
-    /// Configs a mutation may show in.
+    /// Configs a mutation is tried in first, before those that cover the other values of the tunables.
     pub configs: usize,
     pub needs_python: bool,
     edits: &'static [(&'static str, &'static str)],
