@@ -135,6 +135,9 @@ fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit
         if trials {
             document["trial_list"] = json!(study.trials);
         }
+        if !study.profiles.is_empty() {
+            document["profiles"] = json!(study.profiles);
+        }
         printer::document(&document);
     } else {
         printer::data(&report::terminal::summary(&study, &place));
