@@ -6,6 +6,7 @@ pub mod disk;
 pub mod family;
 pub mod history;
 pub mod power;
+pub mod recordings;
 
 use std::collections::BTreeMap;
 use std::fs;
