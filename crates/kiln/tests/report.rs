@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::browser::{Browser, Scheme};
+use common::medians::medians_are_those_of_the_trials;
 use common::recordings::{FAULTS, five_thousand, unpacked};
 use common::{Project, repository, text};
 use serde_json::{Value, json};
@@ -198,6 +199,8 @@ fn a_study_tuned_here_is_shown_whole() {
     browser.eval("document.querySelector('input[value=time]').click()");
     let label = browser.eval("document.querySelector('#plot-search .label').textContent");
     assert_eq!(label, json!("time since the study began"));
+    let data = browser.eval("JSON.parse(document.getElementById('data').textContent)");
+    medians_are_those_of_the_trials(&data, trials);
     is_explored(&mut browser, &url, trials);
     browser.open(&url, 1100, Scheme::Dark);
     browser.print("tuned.pdf");

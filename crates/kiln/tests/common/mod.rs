@@ -5,6 +5,7 @@ pub mod browser;
 pub mod disk;
 pub mod family;
 pub mod history;
+pub mod medians;
 pub mod power;
 pub mod recordings;
 
