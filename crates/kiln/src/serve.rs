@@ -16,8 +16,8 @@ use crate::cache;
 use crate::exit::Failure;
 use crate::report::html::{self, Context, View};
 
-/// A page asks again every two seconds; who has not asked for longer has gone.
-const STILL_LOOKING: Duration = Duration::from_secs(6);
+/// A page asks again every two seconds, a busy browser later; who has not asked for longer has gone.
+const STILL_LOOKING: Duration = Duration::from_secs(10);
 /// Pages are made at most this often, and at most for this part of the time.
 const BETWEEN_PAGES: Duration = Duration::from_secs(1);
 const MOST_OF_TIME: u32 = 50;

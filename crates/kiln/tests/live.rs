@@ -184,7 +184,7 @@ fn the_page_follows_the_study_to_its_end() {
     let Some(mut browser) = Browser::start() else {
         return;
     };
-    let mut tuning = tuning(40);
+    let mut tuning = tuning(24);
     browser.open(&tuning.url, 1100, Scheme::Light);
     // Marks appear without anybody asking for the page again.
     let marks = "[...document.querySelectorAll('#plot-search .mark[data-count]')].reduce((n, e) => n + Number(e.dataset.count), 0)";
@@ -193,7 +193,7 @@ fn the_page_follows_the_study_to_its_end() {
     browser.screenshot("live-1100-light.png");
     browser.wait_for("document.body.dataset.live === 'done'");
     let late = browser.eval(marks).as_u64().unwrap();
-    assert_eq!(late, 40, "{early} before");
+    assert_eq!(late, 24, "{early} before");
     let verdict = browser.eval("document.querySelector('.verdict').textContent");
     assert!(
         !verdict.as_str().unwrap().contains("NOT FINISHED"),

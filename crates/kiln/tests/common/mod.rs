@@ -5,7 +5,9 @@ pub mod browser;
 pub mod disk;
 pub mod family;
 pub mod history;
+pub mod medians;
 pub mod power;
+pub mod recordings;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,7 +9,7 @@ function drawInterval(figure) {
   const x = logarithmic(least / pad, most * pad, 6, width - 6);
   const line = 30, bottom = height - 22;
   add(root, "line", { class: "axis", x1: 6, x2: width - 6, y1: bottom, y2: bottom });
-  const values = logTicks(x.low, x.high, width < 560 ? 4 : 8);
+  const values = logTicks(x.low, x.high, width < 560 ? 4 : 8).filter((v) => x(v) > 16 && x(v) < width - 20);
   bottomAxis(root, x, values, values.map((v) => `${Number(v.toPrecision(4))}x`), bottom);
   add(root, "rect", { class: "same", x: x(same[0]), width: x(same[1]) - x(same[0]), y: 14, height: bottom - 14 });
   const word = (at, text) => {
