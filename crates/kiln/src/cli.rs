@@ -135,7 +135,7 @@ pub struct TuneArgs {
     pub shape: Option<String>,
     /// Tune several shapes together and find a few configs that serve them all: names, or `all` for the target and
     /// every shape with `use = "sweep"`
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with_all = ["replay", "events"])]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', conflicts_with_all = ["replay", "events", "timings"])]
     pub shapes: Vec<String>,
     /// With --shapes: geomean counts every shape by its `weight`, worst the one that gains least
     #[arg(long, value_enum, requires = "shapes", default_value_t = ObjectiveArg::Geomean)]

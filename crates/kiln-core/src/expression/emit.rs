@@ -1,7 +1,7 @@
 //! Expressions in other languages, with kiln's meaning: for programs that launch a kernel without kiln.
 //!
 //! Tree -> types (all names are integers) -> text. Arithmetic that can fail goes through functions the
-//! generated program brings along (`HELPERS_*` in the exporter), so that overflow and division by zero are
+//! generated program brings along (the templates of `kiln export`), so that overflow and division by zero are
 //! errors there too; in Python they are its own operators, whose integers have no end.
 
 use super::{BinaryOp, CompareOp, Expr, Function, NameRef, Node};

@@ -276,6 +276,9 @@ fn explain_interruption(failure: Failure, args: &TuneArgs) -> Failure {
     if let Some(path) = &args.path {
         again.push_str(&format!(" {}", path.display()));
     }
+    if !args.shapes.is_empty() {
+        again.push_str(&format!(" --shapes {}", args.shapes.join(",")));
+    }
     if let Some(recording) = &args.replay {
         again.push_str(&format!(" --replay {}", recording.display()));
     }

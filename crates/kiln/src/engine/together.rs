@@ -6,9 +6,11 @@
 //! told too. Every trial is stored in the study of its shape before the next begins. In the end the configs
 //! that cover the shapes best are confirmed, each on the shapes it serves, as any winner is.
 
+mod choice;
+
 use std::time::Instant;
 
-use kiln_core::cover::{self, Cover, Objective, Row};
+use kiln_core::cover::{self, Cover, Objective};
 use kiln_core::event::{Event, StopReason};
 use kiln_core::search::{self, Setup, Strategy};
 use kiln_core::study::Study;
@@ -26,12 +28,9 @@ use crate::task::Task;
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
     pub objective: Objective,
-    /// How many configs to settle for; `None`: as few as come within `ENOUGH` of all.
+    /// How many configs to settle for; `None`: as few as come within 1 % of all.
     pub configs: Option<usize>,
 }
-
-/// A further config that brings less than this is not worth having, and is hardly more than noise.
-const ENOUGH: f64 = 0.01;
 
 pub struct Findings {
     pub studies: Vec<Study>,
@@ -130,7 +129,9 @@ impl<'t> Together<'t, '_> {
                 self.observer
                     .note(&format!("shape `{shape}`: measuring the baseline"));
                 let earlier = earlier::find(task, self.options, self.store)?;
-                let secret = crate::cache::random_u64();
+                // One for all: inputs of shapes that are checked for each of them are made, and answered, once.
+                let first = self.studies.first().map(|s| s.header.secret);
+                let secret = first.unwrap_or_else(crate::cache::random_u64);
                 let admission = self.bench.admit(secret)?;
                 let (label, outcome) = self.bench.baseline(secret)?;
                 let also = self.bench.also(secret)?;
@@ -383,9 +384,14 @@ impl<'t> Together<'t, '_> {
         let number = self.studies[at].trials.len() as u64 + 1;
         let text = format!("config {} of {}", self.tried.len(), self.options.trials);
         self.observer.status(&self.studies[at], &text);
+        // As for one shape: on a GPU a few batches share inputs.
+        const BATCHES_PER_INPUT: u64 = 4;
         let seeds = Seeds {
             secret: self.studies[at].header.secret,
-            batch,
+            batch: match task.is_cuda() {
+                true => batch / BATCHES_PER_INPUT,
+                false => batch,
+            },
             trial: number,
             timed_inputs_are_checked: task.is_cuda(),
         };
@@ -409,9 +415,9 @@ impl<'t> Together<'t, '_> {
             .iter()
             .map(|t| t.manifest().target().weight)
             .collect();
-        let (configs, rows) = matrix(&self.studies);
+        let (configs, rows) = choice::matrix(&self.studies);
         let covers = cover::covers(&rows, &weights, self.aim.objective);
-        let chosen = enough(&covers, self.aim.configs);
+        let chosen = choice::enough(&covers, self.aim.configs);
         let serves = chosen.map(|at| covers[at].serves.clone());
         for at in 0..self.tasks.len() {
             if self.studies[at].finished {
@@ -451,64 +457,5 @@ impl<'t> Together<'t, '_> {
             stop,
             given_up: self.given_up,
         })
-    }
-}
-
-/// Every config that was measured, and how much faster than the baseline it was on each shape.
-fn matrix(studies: &[Study]) -> (Vec<Assignment>, Vec<Row>) {
-    let (mut configs, mut rows): (Vec<Assignment>, Vec<Row>) = (Vec::new(), Vec::new());
-    for (at, study) in studies.iter().enumerate() {
-        let Some(baseline_ns) = study.baseline_ns() else {
-            continue;
-        };
-        for (trial, ns) in study.ranked() {
-            let row = match configs.iter().position(|c| *c == trial.config) {
-                Some(row) => row,
-                None => {
-                    configs.push(trial.config.clone());
-                    rows.push(vec![None; studies.len()]);
-                    rows.len() - 1
-                }
-            };
-            rows[row][at] = Some(baseline_ns / ns);
-        }
-    }
-    (configs, rows)
-}
-
-/// The smallest choice that is as good as all, but for so little that it does not count.
-fn enough(covers: &[Cover], asked: Option<usize>) -> Option<usize> {
-    let last = covers.last()?;
-    if let Some(count) = asked {
-        return Some(count.clamp(1, covers.len()) - 1);
-    }
-    let value = |c: &Cover| c.value.unwrap_or(0.0);
-    covers
-        .iter()
-        .position(|c| c.served() == last.served() && value(c) * (1.0 + ENOUGH) >= value(last))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cover(configs: usize, value: f64, served: usize) -> Cover {
-        Cover {
-            configs: (0..configs).collect(),
-            serves: (0..3).map(|s| (s < served).then_some(0)).collect(),
-            value: Some(value),
-            is_exact: true,
-        }
-    }
-
-    #[test]
-    fn a_further_config_has_to_bring_something() {
-        let covers = [cover(1, 1.21, 3), cover(2, 1.26, 3), cover(3, 1.265, 3)];
-        assert_eq!(enough(&covers, None), Some(1));
-        assert_eq!(enough(&covers, Some(1)), Some(0));
-        assert_eq!(enough(&covers, Some(9)), Some(2));
-        let partial = [cover(1, 2.0, 2), cover(2, 1.5, 3)];
-        assert_eq!(enough(&partial, None), Some(1), "every shape is served");
-        assert_eq!(enough(&[], None), None);
     }
 }

@@ -1,6 +1,10 @@
 //! A C++ header that chooses a config by the dimensions and launches it, and an example that uses it. Kernels in
 //! C come as source with a wrapper for the user's compiler, CUDA kernels as cubins loaded through the driver.
 
+mod c_kernel;
+mod cuda_kernel;
+mod example;
+
 use std::fmt::Write;
 
 use kiln_core::dtype::DType;
@@ -25,7 +29,7 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
         include_str!("templates/kiln_arithmetic.hpp"),
     )?;
     folder.text(&format!("{name}.hpp"), &header_text(plan, package)?)?;
-    folder.text("example.cpp", &example(plan)?)?;
+    folder.text("example.cpp", &example::example(plan)?)?;
     let memory = match plan.language {
         Language::C => include_str!("templates/example_memory_c.hpp"),
         Language::Cuda => include_str!("templates/example_memory_cuda.hpp"),
@@ -101,8 +105,8 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     }
     text.push_str(&chooser(plan));
     match plan.language {
-        Language::C => text.push_str(&c_runner(plan)?),
-        Language::Cuda => text.push_str(&cuda_runner(plan)?),
+        Language::C => text.push_str(&c_kernel::c_runner(plan)?),
+        Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
     }
     let _ = writeln!(text, "\n}}  // namespace {name}");
     Ok(text)
@@ -310,63 +314,6 @@ fn bytes_of(plan: &Plan, argument: &Argument, value: &ConfigArgument) -> Result<
     Ok(product)
 }
 
-fn c_runner(plan: &Plan) -> Result<String, Failure> {
-    let mut parameters = vec!["const Dimensions &d".to_string()];
-    for (_, argument) in plan.buffers(&[Role::Input, Role::InOut, Role::Output]) {
-        let constant = if argument.is_input() { "const " } else { "" };
-        parameters.push(format!(
-            "{constant}{} *{}",
-            element(argument.dtype),
-            parameter(argument)
-        ));
-    }
-    let mut text = format!(
-        "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest, and begin at a multiple of\n\
-         /// 64 bytes.\ninline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
-        parameters.join(", "),
-        alignment_checks(plan, "    ")
-    );
-    for config in &plan.configs {
-        let _ = writeln!(text, "    case {}: {{", config_number(&config.id));
-        let mut passed = Vec::new();
-        for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
-            match &argument.kind {
-                ArgumentKind::Scalar { .. } => {
-                    let (kind, value) = scalar(plan, argument, value)?;
-                    let _ = writeln!(text, "        {kind} a{place} = {value};");
-                    passed.push(format!("&a{place}"));
-                }
-                ArgumentKind::Buffer { role, .. } => match role {
-                    Role::Scratch | Role::Zeroed => {
-                        let bytes = bytes_of(plan, argument, value)?;
-                        let _ = writeln!(
-                            text,
-                            "        Aligned<unsigned char> a{place}(static_cast<size_t>({bytes}));"
-                        );
-                        passed.push(format!("a{place}.data()"));
-                    }
-                    Role::Input => passed.push(format!(
-                        "const_cast<{} *>({})",
-                        element(argument.dtype),
-                        parameter(argument)
-                    )),
-                    Role::InOut | Role::Output => passed.push(parameter(argument)),
-                },
-                ArgumentKind::Tma { .. } => {}
-            }
-        }
-        let _ = writeln!(
-            text,
-            "        void *arguments[] = {{{}}};\n        {}_{}(arguments);\n        break;\n    }}",
-            passed.join(", "),
-            plan.identifier,
-            config.id
-        );
-    }
-    text.push_str("    }\n    return choice;\n}\n");
-    Ok(text)
-}
-
 /// Lines that refuse buffers which begin elsewhere than kiln's own did.
 fn alignment_checks(plan: &Plan, indent: &str) -> String {
     let roles = [
@@ -385,161 +332,6 @@ fn alignment_checks(plan: &Plan, indent: &str) -> String {
         format!("{indent}aligned({name}, \"{}\");\n", a.name)
     };
     plan.buffers(given).map(line).collect()
-}
-
-fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
-    let mut parameters = vec![
-        "const Dimensions &d".to_string(),
-        "CUstream stream".to_string(),
-    ];
-    for (_, argument) in plan.buffers(&[
-        Role::Input,
-        Role::InOut,
-        Role::Output,
-        Role::Scratch,
-        Role::Zeroed,
-    ]) {
-        let constant = if argument.is_input() { "const " } else { "" };
-        parameters.push(format!("{constant}void *{}", parameter(argument)));
-    }
-    let mut text = String::from(
-        "\nstruct Image {\n    const char *architecture, *file, *symbol;\n};\n\ninline std::vector<Image> images(int config) {\n    switch (config) {\n",
-    );
-    for config in &plan.configs {
-        let all: Vec<String> = config
-            .images
-            .iter()
-            .map(|i| {
-                format!(
-                    "{{\"{}\", \"{}\", \"{}\"}}",
-                    i.architecture, i.file, i.symbol
-                )
-            })
-            .collect();
-        let _ = writeln!(
-            text,
-            "    case {}: return {{{}}};",
-            config_number(&config.id),
-            all.join(", ")
-        );
-    }
-    let _ = writeln!(
-        text,
-        "    default: return {{}};\n    }}\n}}\n\n\
-         /// The kernel on one GPU. Cubins are loaded when they are first needed; for one thread at a time.\nclass Kernel {{\n  public:\n    \
-         /// `folder` is the package's.\n    explicit Kernel(std::string folder, int device = 0)\n        \
-         : folder(std::move(folder)), device(device), functions({}) {{}}\n\n    \
-         Choice choose(const Dimensions &d) const {{\n        return {}::choose(d, [this](int config) {{ return image(config) != nullptr; }});\n    }}\n",
-        plan.configs.len(),
-        plan.identifier
-    );
-    let named: Vec<String> = plan
-        .scratch()
-        .map(|(_, a)| format!("`{}`", a.name))
-        .collect();
-    if !named.is_empty() {
-        let _ = writeln!(
-            text,
-            "    /// Bytes of workspace to be given: {}.",
-            named.join(", ")
-        );
-        text.push_str("    std::vector<int64_t> scratch_bytes(const Dimensions &d) const {\n        switch (choose(d).config) {\n");
-        for config in &plan.configs {
-            let sizes = plan
-                .scratch()
-                .map(|(place, a)| bytes_of(plan, a, &config.arguments[place]))
-                .collect::<Result<Vec<_>, _>>()?;
-            let _ = writeln!(
-                text,
-                "        case {}: return {{{}}};",
-                config_number(&config.id),
-                sizes.join(", ")
-            );
-        }
-        text.push_str("        default: return {};\n        }\n    }\n");
-    }
-    let zeroed: Vec<String> = plan
-        .buffers(&[Role::Zeroed])
-        .map(|(_, a)| format!("`{}`", a.name))
-        .collect();
-    let note = match zeroed.is_empty() {
-        true => String::new(),
-        false => format!(
-            "    /// Before the first launch {} must be zero; each launch leaves it so.\n",
-            zeroed.join(", ")
-        ),
-    };
-    let _ = writeln!(
-        text,
-        "\n    /// Queues one launch; pointers are to contiguous buffers on the device, in the order and with the extents of the manifest.\n{note}    \
-         Choice launch({}) {{\n{}        device.enter();\n        Choice choice = choose(d);\n        switch (choice.config) {{",
-        parameters.join(", "),
-        alignment_checks(plan, "        ")
-    );
-    for config in &plan.configs {
-        text.push_str(&cuda_case(plan, config)?);
-    }
-    text.push_str(
-        "        }\n        return choice;\n    }\n\n    const Device &gpu() const { return device; }\n\n  private:\n    \
-         const Image *image(int config) const {\n        static thread_local Image found;\n        for (const Image &image : images(config))\n            \
-         if (fits(image.architecture, device.major, device.minor)) {\n                found = image;\n                return &found;\n            }\n        return nullptr;\n    }\n\n    \
-         Function &function(int config) {\n        std::unique_ptr<Function> &function = functions[size_t(config)];\n        if (!function) {\n            \
-         const Image *own = image(config);\n            if (own == nullptr) throw Error(\"no image for this GPU\");\n            \
-         function.reset(new Function(device, folder + \"/\" + own->file, own->symbol));\n        }\n        return *function;\n    }\n\n    \
-         std::string folder;\n    Device device;\n    std::vector<std::unique_ptr<Function>> functions;\n};\n",
-    );
-    Ok(text)
-}
-
-fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
-    let mut text = format!("        case {}: {{\n", config_number(&config.id));
-    let mut passed = Vec::new();
-    for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
-        match value {
-            ConfigArgument::Scalar(_) => {
-                let (kind, value) = scalar(plan, argument, value)?;
-                let _ = writeln!(text, "            {kind} a{place} = {value};");
-            }
-            ConfigArgument::Buffer(_) => {
-                let _ = writeln!(
-                    text,
-                    "            const void *a{place} = {};",
-                    parameter(argument)
-                );
-            }
-            ConfigArgument::Tma {
-                tensor,
-                tile,
-                swizzle,
-            } => {
-                let ConfigArgument::Buffer(extents) = &config.arguments[*tensor] else {
-                    continue;
-                };
-                let dtype = plan.arguments[*tensor].dtype;
-                let _ = writeln!(
-                    text,
-                    "            CUtensorMap a{place} = tensor_map(device.driver, {}, {}, {}, {{{}}}, {{{}}}, {});",
-                    parameter(&plan.arguments[*tensor]),
-                    tensor_map_type(dtype),
-                    dtype.size_bytes(),
-                    plan.ints(extents, CODE)?.join(", "),
-                    plan.ints(tile, CODE)?.join(", "),
-                    swizzle_number(*swizzle)
-                );
-            }
-        }
-        passed.push(format!(
-            "const_cast<void *>(static_cast<const void *>(&a{place}))"
-        ));
-    }
-    let _ = writeln!(
-        text,
-        "            void *parameters[] = {{{}}};\n            function({}).launch({}::geometry(d), stream, parameters);\n            break;\n        }}",
-        passed.join(", "),
-        config_number(&config.id),
-        config.id
-    );
-    Ok(text)
 }
 
 /// As the driver numbers element types of descriptors.
@@ -565,73 +357,6 @@ pub fn swizzle_number(swizzle: Swizzle) -> u32 {
         Swizzle::Bytes64 => 2,
         Swizzle::Bytes128 => 3,
     }
-}
-
-fn example(plan: &Plan) -> Result<String, Failure> {
-    let template = match plan.language {
-        Language::C => include_str!("templates/example_c.cpp"),
-        Language::Cuda => include_str!("templates/example_cuda.cpp"),
-    };
-    let first = &plan.configs[0];
-    let mut buffers = String::new();
-    let mut passed = Vec::new();
-    for (place, argument) in plan.buffers(&[Role::Input, Role::InOut, Role::Output]) {
-        let _ = writeln!(
-            buffers,
-            "        Buffer b{place}(\"{}\", {}, {}, {});",
-            argument.name,
-            bytes_of(plan, argument, &first.arguments[place])?,
-            fill_number(argument.dtype),
-            !matches!(
-                &argument.kind,
-                ArgumentKind::Buffer {
-                    role: Role::Output,
-                    ..
-                }
-            ),
-        );
-        passed.push(match (plan.language, element(argument.dtype)) {
-            (Language::C, "void") => format!("b{place}.data()"),
-            (Language::C, kind) => format!("static_cast<{kind} *>(b{place}.data())"),
-            (Language::Cuda, _) => format!("b{place}.data()"),
-        });
-    }
-    let mut scratch = String::new();
-    if plan.language == Language::Cuda {
-        for (number, (place, argument)) in plan.scratch().enumerate() {
-            let _ = writeln!(
-                scratch,
-                "        Buffer b{place}(\"{}\", kernel.scratch_bytes(d)[{number}], 0, false);",
-                argument.name
-            );
-        }
-        // In the order of the arguments, whatever their role.
-        passed = plan
-            .buffers(&[
-                Role::Input,
-                Role::InOut,
-                Role::Output,
-                Role::Scratch,
-                Role::Zeroed,
-            ])
-            .map(|(place, _)| format!("b{place}.data()"))
-            .collect();
-    }
-    let shown: Vec<String> = plan
-        .buffers(&[Role::InOut, Role::Output])
-        .map(|(place, _)| format!("b{place}.show();"))
-        .collect();
-    let kept: Vec<String> = plan
-        .buffers(&[Role::Input, Role::InOut, Role::Output])
-        .map(|(place, _)| format!("b{place}.keep(folder);"))
-        .collect();
-    Ok(template
-        .replace("@NAME@", &plan.identifier)
-        .replace("@BUFFERS@", buffers.trim_end())
-        .replace("@SCRATCH@", scratch.trim_end())
-        .replace("@PASSED@", &passed.join(", "))
-        .replace("@SHOW@", &shown.join(" "))
-        .replace("@KEEP@", &kept.join(" ")))
 }
 
 /// Which of the example's patterns an element type is filled with.

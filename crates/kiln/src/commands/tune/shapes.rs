@@ -66,7 +66,9 @@ pub fn run(args: &TuneArgs) -> Result<Exit, Failure> {
         },
         configs: args.configs.map(|n| n as usize),
     };
-    let mut bench = LiveBench::new(&tasks[0], &pool)?;
+    // Every shape is checked and timed in turn: all their answers are needed again and again.
+    let answers = 2 * (tasks.len() + tasks[0].checked_shapes().len()) + 32;
+    let mut bench = LiveBench::new(&tasks[0], &pool)?.remembering(answers);
     drop(scout);
     let found = together::tune(&tasks, &options, aim, &mut bench, &mut store, &mut progress);
     let found = found.map_err(|failure| explain_interruption(failure, args))?;

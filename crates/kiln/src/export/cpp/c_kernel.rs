@@ -1,0 +1,60 @@
+//! The part of the header that runs a kernel in C.
+
+use super::*;
+
+pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
+    let mut parameters = vec!["const Dimensions &d".to_string()];
+    for (_, argument) in plan.buffers(&[Role::Input, Role::InOut, Role::Output]) {
+        let constant = if argument.is_input() { "const " } else { "" };
+        parameters.push(format!(
+            "{constant}{} *{}",
+            element(argument.dtype),
+            parameter(argument)
+        ));
+    }
+    let mut text = format!(
+        "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest, and begin at a multiple of\n\
+         /// 64 bytes.\ninline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
+        parameters.join(", "),
+        alignment_checks(plan, "    ")
+    );
+    for config in &plan.configs {
+        let _ = writeln!(text, "    case {}: {{", config_number(&config.id));
+        let mut passed = Vec::new();
+        for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
+            match &argument.kind {
+                ArgumentKind::Scalar { .. } => {
+                    let (kind, value) = scalar(plan, argument, value)?;
+                    let _ = writeln!(text, "        {kind} a{place} = {value};");
+                    passed.push(format!("&a{place}"));
+                }
+                ArgumentKind::Buffer { role, .. } => match role {
+                    Role::Scratch | Role::Zeroed => {
+                        let bytes = bytes_of(plan, argument, value)?;
+                        let _ = writeln!(
+                            text,
+                            "        Aligned<unsigned char> a{place}(static_cast<size_t>({bytes}));"
+                        );
+                        passed.push(format!("a{place}.data()"));
+                    }
+                    Role::Input => passed.push(format!(
+                        "const_cast<{} *>({})",
+                        element(argument.dtype),
+                        parameter(argument)
+                    )),
+                    Role::InOut | Role::Output => passed.push(parameter(argument)),
+                },
+                ArgumentKind::Tma { .. } => {}
+            }
+        }
+        let _ = writeln!(
+            text,
+            "        void *arguments[] = {{{}}};\n        {}_{}(arguments);\n        break;\n    }}",
+            passed.join(", "),
+            plan.identifier,
+            config.id
+        );
+    }
+    text.push_str("    }\n    return choice;\n}\n");
+    Ok(text)
+}

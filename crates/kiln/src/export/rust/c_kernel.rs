@@ -1,0 +1,128 @@
+//! The part of the crate that runs a kernel in C, and its build script.
+
+use super::*;
+
+pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
+    let name = &plan.identifier;
+    let mut text = String::from("unsafe extern \"C\" {\n");
+    for config in &plan.configs {
+        let _ = writeln!(
+            text,
+            "    fn {name}_{}(arguments: *mut *mut std::ffi::c_void);",
+            config.id
+        );
+    }
+    text.push_str("}\n\n");
+    let mut parameters = vec!["d: &Dimensions".to_string()];
+    for (_, argument) in plan.buffers(&[Role::Input, Role::InOut, Role::Output]) {
+        let mutable = match &argument.kind {
+            ArgumentKind::Buffer {
+                role: Role::Input, ..
+            } => "",
+            _ => "mut ",
+        };
+        parameters.push(format!(
+            "{}: &{mutable}[{}]",
+            parameter(argument),
+            element(argument.dtype)
+        ));
+    }
+    let _ = writeln!(
+        text,
+        "fn fit<T>(name: &str, numbers: &[T], needed: i64) -> Result<(), Error> {{\n    let found = numbers.len();\n    \
+         if i64::try_from(found) != Ok(needed) {{\n        return Err(Error(format!(\"`{{name}}` has {{found}} elements, expected {{needed}}\")));\n    }}\n    \
+         match memory::is_aligned(numbers) {{\n        true => Ok(()),\n        \
+         false => Err(Error(format!(\"`{{name}}` begins at an address that is no multiple of 64 bytes; `Aligned` does\"))),\n    }}\n}}\n\n\
+         /// Runs the kernel; buffers have the extents of the manifest.\npub fn run({}) -> Result<Choice, Error> {{\n    \
+         let choice = choose(d, |_| true)?;\n    match choice.config {{",
+        parameters.join(", ")
+    );
+    for config in &plan.configs {
+        let _ = writeln!(text, "        {} => {{", config_number(&config.id));
+        let mut passed = Vec::new();
+        for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
+            match &argument.kind {
+                ArgumentKind::Scalar { .. } => {
+                    let _ = writeln!(
+                        text,
+                        "            let mut a{place} = {};",
+                        scalar(plan, argument, value)?
+                    );
+                    passed.push(format!("(&raw mut a{place}).cast()"));
+                }
+                ArgumentKind::Buffer { role, .. } => {
+                    let count = elements_of(plan, value)?;
+                    let given = parameter(argument);
+                    match role {
+                        Role::Scratch | Role::Zeroed => {
+                            let kind = element(argument.dtype);
+                            let _ = writeln!(
+                                text,
+                                "            let mut a{place} = Aligned::<{kind}>::zeros(narrow::<usize>({count})?);"
+                            );
+                            passed.push(format!("a{place}.as_mut_ptr().cast()"));
+                        }
+                        _ => {
+                            let _ = writeln!(
+                                text,
+                                "            fit({:?}, {given}, {count})?;",
+                                argument.name
+                            );
+                            passed.push(match role {
+                                Role::Input => format!("{given}.as_ptr().cast_mut().cast()"),
+                                _ => format!("{given}.as_mut_ptr().cast()"),
+                            });
+                        }
+                    }
+                }
+                ArgumentKind::Tma { .. } => {}
+            }
+        }
+        let _ = writeln!(
+            text,
+            "            let mut arguments: [*mut std::ffi::c_void; {}] = [{}];\n            \
+             // SAFETY: one pointer per parameter, each to as much as the kernel reads and writes.\n            \
+             unsafe {{ {name}_{}(arguments.as_mut_ptr()) }};\n        }}",
+            passed.len(),
+            passed.join(", "),
+            config.id
+        );
+    }
+    text.push_str("        _ => unreachable!(\"only configs that are here are chosen\"),\n    }\n    Ok(choice)\n}\n");
+    Ok(text)
+}
+
+/// Compiles the units as kiln did, and hides every name of theirs but one.
+pub fn build_script(plan: &Plan) -> String {
+    let name = &plan.identifier;
+    let units: Vec<String> = plan
+        .configs
+        .iter()
+        .map(|c| {
+            format!(
+                "(\"{}_{}\", {:?})",
+                name,
+                c.id,
+                c_source::unit_name(plan, c)
+            )
+        })
+        .collect();
+    let flags: Vec<String> = c_source::compile_flags(plan)
+        .iter()
+        .map(|f| format!("{f:?}"))
+        .collect();
+    let link: Vec<String> = c_source::link_flags(plan)
+        .iter()
+        .filter_map(|f| match f.as_str() {
+            "-pthread" => Some("pthread".to_string()),
+            f if f.starts_with("-fopenmp") => Some("gomp".to_string()),
+            f => f.strip_prefix("-l").map(str::to_string),
+        })
+        .map(|library| format!("{library:?}"))
+        .collect();
+    include_str!("../templates/build.rs.txt")
+        .replace("@NAME@", name)
+        .replace("@UNITS@", &units.join(", "))
+        .replace("@FLAGS@", &flags.join(", "))
+        .replace("@LINK@", &link.join(", "))
+}
