@@ -452,7 +452,7 @@ pub struct Domain {
     pub step: Option<i64>,
 }
 
-/// Whether a winner runs under NVIDIA's compute-sanitizer before it wins, or in C with bounds checked.
+/// Whether a winner runs under NVIDIA's compute-sanitizer before it wins, or in C with its memory checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sanitize {

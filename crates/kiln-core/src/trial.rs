@@ -484,6 +484,7 @@ impl fmt::Display for Mismatch {
                 let first = findings.first().map_or("", String::as_str);
                 let whose = match tool.as_str() {
                     "bounds" | "addresses" => "the compiler's",
+                    "leftovers" => "kiln's",
                     _ => "compute-sanitizer's",
                 };
                 write!(

@@ -1,6 +1,7 @@
 //! The CPU backend: a kernel is a function in a shared library, called in this process.
 
 use std::ffi::c_void;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use kiln_core::input;
@@ -27,8 +28,12 @@ use guarded::{Access, GuardedBuffer};
 /// The generated wrapper every image exports: takes one pointer per argument.
 type Entry = unsafe extern "C" fn(*const *mut c_void);
 
+/// Where a build that is only checked reads what garbage its threads start on.
+const GARBAGE_SYMBOL: &str = "kiln_garbage_seed";
+
 struct Image {
     entry: Entry,
+    garbage_seed: Option<NonNull<u64>>,
     /// Kept so the code stays mapped.
     _library: Library,
 }
@@ -48,8 +53,13 @@ impl Image {
             unsafe { Library::open(Some(image), RTLD_NOW | RTLD_LOCAL) }.map_err(not_loadable)?;
         // SAFETY: the wrapper that kiln generates gives this symbol exactly the type `Entry`.
         let entry = *unsafe { library.get::<Entry>(symbol) }.map_err(not_loadable)?;
+        // SAFETY: kiln's own text defines it as a `uint64_t`. A candidate that defines it as something else has its own
+        // memory overwritten, in its own process.
+        let seed = unsafe { library.get::<*mut u64>(GARBAGE_SYMBOL) };
+        let garbage_seed = seed.ok().and_then(|seed| NonNull::new(*seed));
         Ok(Image {
             entry,
+            garbage_seed,
             _library: library,
         })
     }
@@ -419,6 +429,11 @@ impl Backend for CpuBackend {
 
     fn launch(&mut self, cores: Cores) -> Result<(), Refusal> {
         let poison = self.poison;
+        if let Some(seed) = self.image.as_ref().and_then(|image| image.garbage_seed) {
+            // SAFETY: a variable of the image, which stays mapped, and no thread of it runs between launches that kiln
+            // has to mind: what a candidate leaves running is contained by this process.
+            unsafe { seed.as_ptr().write_volatile(poison) };
+        }
         let (entry, set) = self.ready(cores)?;
         let pointers = set.pointers();
         set.make_room_for_snapshot();

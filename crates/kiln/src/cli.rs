@@ -169,7 +169,7 @@ pub struct TuneArgs {
     /// Compilers to run side by side [default: one per core, fewer when memory is short]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub jobs: Option<u64>,
-    /// Run the winner under compute-sanitizer (CUDA) or with indices checked (C): auto (where it can be had), on or off
+    /// Run the winner under compute-sanitizer (CUDA) or with memory checked (C): auto (where it can be had), on or off
     /// [default: `sanitize` in [confirm], else auto]
     #[arg(long, value_name = "WHEN", conflicts_with = "replay")]
     pub sanitize: Option<SanitizeArg>,

@@ -1,7 +1,8 @@
 //! Shapes at the edges of a config's tiles.
 //!
-//! Kernels go wrong where a tile is one element short or one too long, and no author thinks of a shape for
-//! every tile size of the space. Tile sizes are the config's own numbers, and products of two of them.
+//! Kernels go wrong where a tile is one element short or one too long, or where a few small tiles are whole and a large one
+//! is not; and no author thinks of a shape for every tile size of the space. Tile sizes are the config's own numbers, and
+//! products of two of them.
 
 use crate::input;
 use crate::manifest::{Shape, ShapePurpose};
@@ -61,7 +62,7 @@ impl Unseen<'_> {
             .map(|at| self.edges_of(at, numbers, seed))
             .collect();
         let single: Vec<Vec<i64>> = (0..self.ranges.len())
-            .map(|at| self.beside_single_tiles(at, numbers, seed))
+            .map(|at| self.beside(at, numbers, seed))
             .collect();
         let rounds = single.iter().map(Vec::len).max().unwrap_or(0);
         let places = (0..rounds).flat_map(|round| (0..single.len()).map(move |at| (round, at)));
@@ -122,15 +123,19 @@ impl Unseen<'_> {
             .unwrap_or(self.target)
     }
 
-    /// Sizes beside the tiles in the range of a dimension: of single numbers first, in a drawn order.
+    /// Sizes at the tiles in the range of a dimension: beside single numbers and at one and three of them first, in a
+    /// drawn order, then beside products.
     fn edges_of(&self, at: usize, numbers: &[i64], seed: u64) -> Vec<i64> {
         let products = numbers.iter().enumerate().flat_map(|(place, a)| {
             let others = numbers[place..].iter();
             others.filter_map(|b| a.checked_mul(*b))
         });
         let products: Vec<i64> = products.collect();
-        let mut edges = self.beside_single_tiles(at, numbers, seed);
-        for value in self.beside_single_tiles(at, &products, seed) {
+        let mut edges = self.beside(at, numbers, seed);
+        edges.extend(self.whole(at, numbers));
+        edges.sort_by_key(|value| input::mix(&[seed, at as u64, *value as u64]));
+        edges.dedup();
+        for value in self.beside(at, &products, seed) {
             if !edges.contains(&value) {
                 edges.push(value);
             }
@@ -138,8 +143,20 @@ impl Unseen<'_> {
         edges
     }
 
+    /// One and three whole tiles.
+    fn whole(&self, at: usize, tiles: &[i64]) -> Vec<i64> {
+        let Some(range) = self.ranges[at] else {
+            return Vec::new();
+        };
+        let sizes = tiles
+            .iter()
+            .flat_map(|tile| [Some(*tile), tile.checked_mul(3)]);
+        let fits = |size: &i64| (range.from..=range.to).contains(size) && size % range.step == 0;
+        sizes.flatten().filter(fits).collect()
+    }
+
     /// Sizes one step before and behind each of these tiles, in a drawn order.
-    fn beside_single_tiles(&self, at: usize, tiles: &[i64], seed: u64) -> Vec<i64> {
+    fn beside(&self, at: usize, tiles: &[i64], seed: u64) -> Vec<i64> {
         let Some(range) = self.ranges[at] else {
             return Vec::new();
         };

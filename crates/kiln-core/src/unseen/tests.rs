@@ -127,9 +127,9 @@ fn what_is_not_valid_is_not_drawn() {
 fn edges_are_beside_the_tiles_and_in_the_domain() {
     let manifest = manifest(&attention(), "");
     let unseen = Unseen::of(&manifest).unwrap();
-    let shapes = unseen.at_edges(3, &[16, 128, 4], 24, |_| true);
+    let shapes = unseen.at_edges(3, &[16, 128, 4], 40, |_| true);
     let sizes: Vec<i64> = shapes.iter().map(|s| value(s, "S")).collect();
-    for edge in [15, 17, 127, 129, 3, 5, 63] {
+    for edge in [15, 17, 127, 129, 3, 5, 16, 48, 12, 128, 384, 63] {
         assert!(sizes.contains(&edge), "{edge} in {sizes:?}");
     }
     assert!(sizes.iter().all(|s| (1..=512).contains(s)), "{sizes:?}");
@@ -143,7 +143,7 @@ fn edges_are_beside_the_tiles_and_in_the_domain() {
                 .all(|s| s.dimensions != shape.dimensions)
         );
     }
-    let again = unseen.at_edges(3, &[16, 128, 4], 24, |_| true);
+    let again = unseen.at_edges(3, &[16, 128, 4], 40, |_| true);
     let again: Vec<i64> = again.iter().map(|s| value(s, "S")).collect();
     assert_eq!(sizes, again, "the same seed, the same shapes");
     assert!(unseen.at_edges(3, &[16], 24, |_| false).is_empty());

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+/* Set before each launch, so that a launch can be repeated with the same garbage. */
+__attribute__((visibility("default"))) uint64_t kiln_garbage_seed;
+
 struct kiln_start {
     void *(*kiln_function)(void *);
     void *kiln_argument;
@@ -40,7 +43,6 @@ static void *kiln_begin(void *kiln_given)
 int __wrap_pthread_create(pthread_t *kiln_thread, const pthread_attr_t *kiln_attributes, void *(*kiln_function)(void *),
                           void *kiln_argument)
 {
-    static uint64_t kiln_count;
     /* A thread's own stack may be small; half of it is left for what starts the thread. */
     size_t kiln_bytes = 2 << 20;
     if (kiln_attributes && pthread_attr_getstacksize(kiln_attributes, &kiln_bytes) != 0)
@@ -49,8 +51,7 @@ int __wrap_pthread_create(pthread_t *kiln_thread, const pthread_attr_t *kiln_att
     struct kiln_start *kiln_start = malloc(sizeof *kiln_start);
     if (!kiln_start)
         return __real_pthread_create(kiln_thread, kiln_attributes, kiln_function, kiln_argument);
-    *kiln_start = (struct kiln_start){kiln_function, kiln_argument, kiln_bytes,
-                                      __atomic_add_fetch(&kiln_count, 1, __ATOMIC_RELAXED)};
+    *kiln_start = (struct kiln_start){kiln_function, kiln_argument, kiln_bytes, kiln_garbage_seed};
     const int kiln_failed = __real_pthread_create(kiln_thread, kiln_attributes, kiln_begin, kiln_start);
     if (kiln_failed)
         free(kiln_start);

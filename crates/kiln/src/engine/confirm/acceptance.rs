@@ -8,7 +8,7 @@ use kiln_core::acceptance::{Acceptance, Repeats, UnseenShape};
 use kiln_core::input;
 use kiln_core::manifest::{Shape, ShapePurpose};
 use kiln_core::protocol::{Cores, Request};
-use kiln_core::trial::{Assignment, Outcome, Phase};
+use kiln_core::trial::{Assignment, Fault, Outcome, Phase};
 use kiln_core::unseen::Unseen;
 use kiln_core::value::Value;
 
@@ -22,8 +22,8 @@ use crate::task::{Part, Task};
 /// Repeats take no longer than this, as long as there are a few.
 const REPEAT_BUDGET: Duration = Duration::from_secs(10);
 const FEWEST_REPEATS: u64 = 3;
-/// Shapes beside the config's tiles; they are small.
-const MOST_EDGES: usize = 24;
+/// Shapes at the config's tiles, beside them and in whole ones; they are small.
+const MOST_EDGES: usize = 40;
 /// Shapes beside one tile and large otherwise: enough for three dimensions and six different numbers in a config.
 const MOST_LARGE_EDGES: usize = 36;
 /// The same on a GPU, where the reference takes far longer than the candidate.
@@ -157,13 +157,25 @@ impl Confirmer<'_> {
         let expected = self.oracle.expected(self.task, shape, seed)?;
         let problem = candidate.problem(self.task, shape, seed)?;
         worker.prepare(&problem, deadline)?;
-        let poison = input::mix(&[seed, Stream::Poison as u64]);
-        let check = Request::Check {
-            cores: candidate.style.cores,
-            poison,
+        let poison = |which: u64| input::mix(&[seed, Stream::Poison as u64, which]);
+        let mut launch = |poison: u64| -> Result<Vec<u8>, Stop> {
+            let check = Request::Check {
+                cores: candidate.style.cores,
+                poison,
+            };
+            Ok(evaluate::answer_outputs(worker.request(&check, deadline)?)?)
         };
-        let outputs = evaluate::answer_outputs(worker.request(&check, deadline)?)?;
-        evaluate::compare(&problem, &expected, &outputs, poison).map_err(Stop::Wrong)
+        let outputs = launch(poison(0))?;
+        let ratio = evaluate::compare(&problem, &expected, &outputs, poison(0));
+        let ratio = ratio.map_err(Stop::Wrong)?;
+        if !self.task.is_cuda() && depends_on_leftovers(&outputs, |which| launch(poison(which)))? {
+            return Err(Stop::Wrong(Fault::Sanitizer {
+                tool: "leftovers".into(),
+                count: 1,
+                findings: vec!["its answer changes with memory that nobody has written".into()],
+            }));
+        }
+        Ok(ratio)
     }
 
     /// Launches on the same inputs, wherever the system puts the threads and where they are pinned.
@@ -218,6 +230,30 @@ impl Confirmer<'_> {
     }
 }
 
+/// Whether other garbage in memory that nobody has written makes other outputs, and the same garbage the same ones.
+/// `first` is what garbage 0 gave, `launch` runs again on the same inputs. A kernel that is not deterministic, or
+/// behaves differently every other time, does not keep to this order by chance.
+fn depends_on_leftovers<E>(
+    first: &[u8],
+    mut launch: impl FnMut(u64) -> Result<Vec<u8>, E>,
+) -> Result<bool, E> {
+    const AGAIN: [u64; 10] = [1, 0, 0, 1, 0, 1, 1, 1, 0, 0];
+    let other = launch(1)?;
+    if other == first {
+        return Ok(false);
+    }
+    for which in AGAIN {
+        let expected = match which {
+            0 => first,
+            _ => &other[..],
+        };
+        if launch(which)? != expected {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// A number of a config that may be the size of a tile.
 fn tile_size((_, value): &(String, Value)) -> Option<i64> {
     match value {
@@ -235,4 +271,42 @@ fn suits(task: &Task, shape: &Shape, config: &Assignment) -> bool {
     };
     let fits = |part: Part| bytes(part).is_some_and(|b| b <= task.device.memory_bytes / 4);
     task.skips(shape, config).is_none() && fits(Part::Candidate) && fits(Part::Reference)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// Whether a kernel is told that gives these outputs, by the garbage and the number of the launch.
+    fn is_told(outputs: impl Fn(u64, u32) -> u8) -> bool {
+        let first = [outputs(0, 0)];
+        let mut launches = 0;
+        let launch = |which| {
+            launches += 1;
+            Ok::<_, Infallible>(vec![outputs(which, launches)])
+        };
+        let Ok(told) = depends_on_leftovers(&first, launch);
+        told
+    }
+
+    #[test]
+    fn only_garbage_that_decides_is_told() {
+        assert!(is_told(|garbage, _| garbage as u8));
+        assert!(!is_told(|_, _| 7), "always the same");
+        assert!(!is_told(|_, launch| launch as u8), "never the same");
+        assert!(!is_told(|_, launch| (launch % 2) as u8), "every other time");
+        assert!(
+            !is_told(|_, launch| u8::from(launch == 0)),
+            "the first time"
+        );
+        for period in 2..20 {
+            let phase = |launch: u32| (launch % period < period / 2) as u8;
+            assert!(
+                !is_told(|_, launch| phase(launch)),
+                "in periods of {period}"
+            );
+        }
+    }
 }
