@@ -1,5 +1,6 @@
 //! The classifier against launches that were profiled on an H200: kernels whose bottleneck is known by construction, and
 //! others that an independent reading of the same tables puts in one class.
+#![allow(clippy::disallowed_macros, reason = "tests may print")]
 
 use kiln_core::bottleneck::raw_csv::{self, Launch};
 use kiln_core::bottleneck::{Cause, Circumstances, Class, Counters, Diagnosis, diagnose};

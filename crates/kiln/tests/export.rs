@@ -414,11 +414,16 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
         &fs::read(repository().join("kernels/attention_sm90/winners.json")).unwrap(),
     )
     .unwrap();
-    let some: Vec<&Value> = all
-        .iter()
+    // As if nobody had confirmed them.
+    let some: Vec<Value> = all
+        .into_iter()
         .filter(|w| {
             ["b1_h8_s512_d64_full", "b4_h16_s2048_d128_causal"]
                 .contains(&w["shape"].as_str().unwrap())
+        })
+        .map(|mut w| {
+            w["ratio_ci_95"] = Value::Null;
+            w
         })
         .collect();
     project.write("winners.json", &serde_json::to_string(&some).unwrap());

@@ -100,9 +100,10 @@ impl Literal {
     pub(super) fn can_be_written(&self) -> bool {
         match &self.right {
             Right::Value(Value::Text(text)) => {
-                !(text.contains('\'') && text.contains('"'))
-                    && !text.contains('\\')
-                    && !text.chars().any(char::is_control)
+                let has_both_quotes = text.contains('\'') && text.contains('"');
+                let is_odd =
+                    has_both_quotes || text.contains('\\') || text.chars().any(char::is_control);
+                !is_odd
             }
             _ => true,
         }
