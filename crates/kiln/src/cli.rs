@@ -248,6 +248,17 @@ pub enum StudiesVerb {
         /// Also list every trial
         #[arg(long)]
         trials: bool,
+        /// Show all twelve checks of good practice, not only those that fire
+        #[arg(long)]
+        practice: bool,
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
+    /// Whether studies of a kernel get faster from one to the next
+    #[command(after_help = "Example:\n  kiln studies trend")]
+    Trend {
+        /// Name of the kernel [default: that of the latest measured study]
+        kernel: Option<String>,
         #[command(flatten)]
         project: ProjectArgs,
     },

@@ -10,6 +10,7 @@ mod exit;
 mod gate;
 mod gates;
 mod interchange;
+mod learn;
 mod nvml;
 mod packed;
 mod printer;

@@ -11,6 +11,7 @@ use crate::exit::Exit;
 
 pub mod json;
 mod progress;
+pub mod retrospective;
 pub mod terminal;
 mod trust;
 

@@ -7,6 +7,7 @@ use kiln_core::study::Study;
 use super::tune::{Observer, Options};
 use crate::cache;
 use crate::exit::{Exit, Failure};
+use crate::learn;
 use crate::store::Store;
 use crate::task::Task;
 
@@ -105,11 +106,13 @@ pub fn create(
         device: task.device.clone(),
         space: task.space_facts(),
         admission: admission.map(Box::new),
-        created_unix_ms: std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |d| d.as_millis() as u64),
+        created_unix_ms: learn::now_unix_ms(),
         kiln_version: env!("CARGO_PKG_VERSION").into(),
     };
+    if task.replayed.is_none() {
+        // So that this version can be measured again when the source has moved on.
+        learn::sources::keep(task, store)?;
+    }
     let event = Event::StudyStarted(Box::new(header));
     let id = store.create(&event)?;
     let study = Study::from_events(id, [(0, event.clone())])

@@ -368,6 +368,7 @@ impl Tuner<'_> {
             skipped_shapes: tried.skipped_shapes,
             compile: tried.compile,
             run_ms: started.elapsed().as_secs_f64() * 1e3,
+            spent: tried.spent,
         })
     }
 

@@ -91,7 +91,7 @@ pub fn tree(file: &BaselineFile, entry: &Entry) -> Result<Tree, Failure> {
 }
 
 /// Manifest, kernel source and what that includes from the project, as they are now.
-fn sources_of(task: &Task) -> Result<Sources, Failure> {
+pub fn sources_of(task: &Task) -> Result<Sources, Failure> {
     let root = &task.file.root;
     let relative = |path: &Path| -> Result<String, Failure> {
         let inside = path.strip_prefix(root).ok().and_then(Path::to_str);

@@ -286,7 +286,7 @@ pub fn study_list(studies: &[StudySummary]) -> String {
 }
 
 /// `YYYY-MM-DD HH:MM` of a Unix time, by the usual day-count arithmetic of the Gregorian calendar.
-fn date(unix_ms: u64) -> String {
+pub fn date(unix_ms: u64) -> String {
     let minutes = unix_ms / 60_000;
     let days = (minutes / 1440) as i64 + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,0 +1,1 @@
+//! Lessons out of a study.

@@ -1,0 +1,37 @@
+//! What was done with a kernel so far, read from the store.
+
+use kiln_core::journal::Dated;
+use kiln_core::retrospective::{History, ProfileMark};
+use kiln_core::study::Study;
+
+use crate::exit::Failure;
+use crate::store::Store;
+
+pub struct Past {
+    pub studies: Vec<Study>,
+    pub journal: Vec<Dated>,
+    pub profiles: Vec<ProfileMark>,
+}
+
+impl Past {
+    /// Measured studies of a kernel, oldest first, and the journal. A replay measured nothing and teaches nothing.
+    pub fn of_kernel(store: &dyn Store, kernel: &str) -> Result<Past, Failure> {
+        let summaries = store.studies()?.into_iter();
+        let measured = summaries
+            .filter(|s| s.header.kernel == kernel && s.header.replayed_from.is_none())
+            .map(|s| store.study(s.id));
+        Ok(Past {
+            studies: measured.collect::<Result<_, _>>()?,
+            journal: store.journal()?,
+            profiles: Vec::new(),
+        })
+    }
+
+    pub fn history(&self) -> History<'_> {
+        History {
+            studies: &self.studies,
+            journal: &self.journal,
+            profiles: &self.profiles,
+        }
+    }
+}
