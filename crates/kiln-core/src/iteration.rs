@@ -45,8 +45,10 @@ pub struct Iteration {
 pub struct Version {
     /// Where it comes from, in words: `study 3`, `iteration 2`, `git:HEAD`.
     pub label: String,
-    /// Its files, as the journal names them.
+    /// Its sources, as studies name them.
     pub sources: String,
+    /// Its files, manifest included, as the journal has them; empty where they are not kept.
+    pub files: String,
     pub config: Assignment,
 }
 
@@ -315,6 +317,7 @@ pub(crate) mod tests {
         let version = |label: &str| Version {
             label: label.into(),
             sources: label.into(),
+            files: label.into(),
             config: Vec::new(),
         };
         Iteration {

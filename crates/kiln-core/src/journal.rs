@@ -25,6 +25,8 @@ pub enum Entry {
         reason: String,
     },
     Iterated(Box<Iteration>),
+    /// A kernel was profiled; the profile itself is an event of its study.
+    Profiled(ProfileRun),
 }
 
 impl Entry {
@@ -37,6 +39,7 @@ impl Entry {
             Entry::LessonImported(_) => "lesson_imported",
             Entry::LessonRetired { .. } => "lesson_retired",
             Entry::Iterated(_) => "iterated",
+            Entry::Profiled(_) => "profiled",
         }
     }
 }
@@ -53,6 +56,14 @@ pub struct KeptSources {
     /// What studies call them: `identity.sources` of their header.
     pub identity: String,
     pub sources: Sources,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRun {
+    pub kernel: String,
+    /// The study it is stored with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

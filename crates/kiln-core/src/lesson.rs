@@ -17,7 +17,7 @@ mod markdown;
 pub mod study;
 
 pub use file::{FileError, LessonFile};
-pub use markdown::markdown;
+pub use markdown::{evidence_text, markdown};
 
 /// Of trials that meet a learnt constraint, from this part on that worked it no longer holds.
 const TOO_MANY_WORK: f64 = 0.2;
@@ -218,7 +218,14 @@ impl Lesson {
             }
             Stance::Contradicts => self.counter_evidence.push(evidence),
         }
-        self.settle(observation.stance);
+        if let Claim::Advice { .. } = &observation.claim {
+            self.claim = observation.claim.clone();
+            self.statement.clone_from(&observation.statement);
+        }
+        // What was forgotten on purpose stays so, and its evidence is kept.
+        if self.status != Status::Retired {
+            self.settle(observation.stance);
+        }
     }
 
     /// Whether it bears on a kernel: its own, on the same architecture, whose tunables are still there.
@@ -246,8 +253,12 @@ pub fn lessons(entries: &[Dated]) -> Vec<Lesson> {
                 let id = observation.lesson();
                 let place = match lessons.iter().position(|l| l.id == id) {
                     Some(place) => place,
-                    // Nothing to contradict: the claim was never made here.
-                    None if observation.stance == Stance::Contradicts => continue,
+                    // Nothing to contradict: the claim was never made here. Advice is a claim of its own.
+                    None if observation.stance == Stance::Contradicts
+                        && !matches!(observation.claim, Claim::Advice { .. }) =>
+                    {
+                        continue;
+                    }
                     None => {
                         lessons.push(new_lesson(id, dated.unix_ms, observation));
                         lessons.len() - 1

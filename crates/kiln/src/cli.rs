@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{exit, settings};
 
 mod compare;
+mod learn;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -54,6 +55,15 @@ pub enum Verb {
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
+    /// Record a hypothesis and an edit, measure it against the incumbent, keep or reject it
+    #[command(after_help = format!(
+        "Example:\n  kiln iterate kernels/vector_add --history\n\n{}",
+        exit::ITERATE_HELP
+    ))]
+    Iterate(IterateArgs),
+    /// What was learnt about kernels: list, show, export, import, forget
+    #[command(after_help = "Example:\n  kiln lessons list")]
+    Lessons(LessonsArgs),
     /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
@@ -214,6 +224,8 @@ pub struct SpaceArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+pub use learn::{IterateArgs, LessonFormat, LessonsArgs, LessonsVerb};
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 

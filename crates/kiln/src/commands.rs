@@ -6,6 +6,8 @@ pub mod compare;
 pub mod doctor;
 pub mod gate;
 pub mod init;
+pub mod iterate;
+pub mod lessons;
 pub mod redteam;
 pub mod replay;
 pub mod schema;

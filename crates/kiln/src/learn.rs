@@ -2,6 +2,7 @@
 //! what follows from it is `kiln_core`'s business.
 
 pub mod history;
+pub mod lessons;
 pub mod sources;
 
 /// Milliseconds since 1970.

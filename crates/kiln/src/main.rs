@@ -41,6 +41,8 @@ fn main() {
         Verb::Compare(args) => commands::compare::run(&args),
         Verb::Gate(args) => commands::gate::run(&args),
         Verb::Init(args) => commands::init::run(&args),
+        Verb::Iterate(args) => commands::iterate::run(&args),
+        Verb::Lessons(args) => commands::lessons::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Replay(args) => commands::replay::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),

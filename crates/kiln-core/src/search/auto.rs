@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rand_chacha::ChaCha8Rng;
 
 use super::axes::Axes;
+use super::doubt::Doubts;
 use super::feasibility::Feasibility;
 use super::gaussian::Kernel;
 use super::improvement::{at_most, log_expected_improvement};
@@ -67,7 +68,17 @@ struct Candidates {
     visited: Vec<bool>,
     /// By candidate, where there is an earlier study.
     expected: Vec<f64>,
+    /// By candidate, the learnt constraints it meets, where there are any.
+    doubted: Vec<Vec<u16>>,
     panel: Panel,
+}
+
+/// Which candidates are looked at.
+#[derive(Clone, Copy)]
+enum Among {
+    All,
+    /// Those that put a learnt constraint to the test, as if it were not known.
+    Doubted,
 }
 
 /// The trials of the earlier study whose configs are valid here.
@@ -82,17 +93,24 @@ fn earlier(space: &Space, setup: &Setup) -> Vec<(Config, Option<f64>)> {
 }
 
 /// Fills the design up to a size with random configs that are little like each other.
-fn spread_out(design: &mut Vec<Config>, size: usize, mut random: Shuffle, axes: &Axes) {
+fn spread_out(
+    design: &mut Vec<Config>,
+    size: usize,
+    mut random: Shuffle,
+    axes: &Axes,
+    is_doubted: &dyn Fn(&Config) -> bool,
+) {
     let mut taken: Visited = design.iter().cloned().collect();
     let mut places: Vec<Vec<f32>> = design.iter().map(|c| axes.place(c)).collect();
     while design.len() < size {
-        let mut best: Option<(f32, Config, Vec<f32>)> = None;
+        let mut best: Option<((bool, f32), Config, Vec<f32>)> = None;
         for config in (0..DRAWN_FOR_ONE).map_while(|_| random.next(&taken)) {
             let place = axes.place(&config);
             let distances = places.iter().map(|other| axes.distance(&place, other));
             let nearest = distances.fold(f32::INFINITY, f32::min);
-            if best.as_ref().is_none_or(|(far, ..)| nearest > *far) {
-                best = Some((nearest, config, place));
+            let merit = (!is_doubted(&config), nearest);
+            if best.as_ref().is_none_or(|(most, ..)| merit > *most) {
+                best = Some((merit, config, place));
             }
         }
         let Some((_, config, place)) = best else {
@@ -123,6 +141,7 @@ pub(super) struct Auto {
     /// The logarithm of what trials cost, and whether that matters.
     costs: HashMap<Config, f64>,
     by_time: bool,
+    doubts: Doubts,
     /// Asked, not told.
     pending: Vec<Config>,
     visited: Visited,
@@ -150,7 +169,9 @@ impl Auto {
         }
         let design_size = design.len() + drawn;
         let random = Shuffle::new(space.clone(), generator(seed, DESIGN_STREAM));
-        spread_out(&mut design, design_size, random, &axes);
+        let doubts = Doubts::new(&setup.doubts);
+        let is_doubted = |config: &Config| !doubts.of(&space, config).is_empty();
+        spread_out(&mut design, design_size, random, &axes, &is_doubted);
         Auto {
             design: design.into(),
             design_size,
@@ -162,6 +183,7 @@ impl Auto {
             prior,
             costs: HashMap::new(),
             by_time: setup.by_time,
+            doubts,
             pending: Vec::new(),
             visited: Visited::new(),
             fitted: 0,
@@ -184,11 +206,16 @@ impl Auto {
                 found => return found,
             }
         }
-        self.most_promising()
+        let probe = match self.doubts.is_probe(self.visited.len()) {
+            true => self.most_promising(Among::Doubted),
+            false => None,
+        };
+        probe
+            .or_else(|| self.most_promising(Among::All))
             .or_else(|| self.chance.next(&self.visited))
     }
 
-    fn most_promising(&mut self) -> Option<Config> {
+    fn most_promising(&mut self, among: Among) -> Option<Config> {
         if self.fitted == 0 {
             return None;
         }
@@ -223,7 +250,13 @@ impl Auto {
                 let top = targets.best / trust.spread;
                 let price = prices.as_ref().map_or(0.0, |prices| prices[i]);
                 let chance = chances.as_ref().map_or(0.0, |chances| chances[i]);
-                let weight = chance - price;
+                let met = group.doubted.get(i).map_or(&[][..], Vec::as_slice);
+                let doubt = match among {
+                    Among::All => self.doubts.log_chance(met),
+                    Among::Doubted if self.doubts.tests(met) => 0.0,
+                    Among::Doubted => continue,
+                };
+                let weight = chance + doubt - price;
                 if best.is_some_and(|(high, _)| at_most(top, mean, deviation) + weight <= high) {
                     continue;
                 }
@@ -381,6 +414,13 @@ impl Auto {
                 .prior
                 .as_ref()
                 .map_or(Vec::new(), |p| p.expect(&points)),
+            doubted: match self.doubts.is_empty() {
+                true => Vec::new(),
+                false => configs
+                    .iter()
+                    .map(|c| self.doubts.of(&self.space, c))
+                    .collect(),
+            },
             panel: Panel::new(&points, self.axes.iter().count()),
             configs,
         });
@@ -424,6 +464,8 @@ impl Strategy for Auto {
         self.visit(config);
         self.pending.retain(|c| c != config);
         self.told.push((config.clone(), log_time(outcome)));
+        let worked = log_time(outcome).is_some();
+        self.doubts.tell(&self.space, config, worked);
         if let Some(prior) = &self.prior {
             self.expected
                 .extend(prior.expect(&[self.axes.place(config)]));

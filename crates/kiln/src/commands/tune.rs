@@ -20,6 +20,7 @@ use crate::engine::tune::{self, Options, Recorded};
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
 use crate::exit::{Exit, Failure};
+use crate::learn;
 use crate::nvml;
 use crate::printer;
 use crate::project;
@@ -125,6 +126,10 @@ fn study<B: Bench>(
     if args.timings {
         printer::talk(&report::timings(&timings, started.elapsed()));
     }
+    let learnt = learn::lessons::learn(&study, store)?;
+    if let Some(sentence) = learnt.sentence() {
+        printer::talk(&sentence);
+    }
     let place = store.path().display().to_string();
     if args.json {
         printer::document(&report::json::document(&study, &place));
@@ -189,6 +194,7 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
             (None, true) => EarlierChoice::None,
             (None, false) => EarlierChoice::Latest,
         },
+        doubts: args.cold.then(Vec::new),
         recorded: None,
     }
 }
@@ -202,6 +208,9 @@ fn repeat(args: &TuneArgs, recording: &Recording, options: &mut Options) {
     }
     if let (EarlierChoice::Latest, Some(earlier)) = (&options.earlier, &recording.earlier) {
         options.earlier = EarlierChoice::Given(earlier.clone());
+    }
+    if !args.cold {
+        options.doubts = Some(recording.doubts.clone());
     }
     if args.trials.is_none() {
         options.trials = options.trials.max(recording.trials.len() as u64);

@@ -2,6 +2,7 @@
 
 use kiln_core::admission::Admission;
 use kiln_core::event::{Earlier, Event, Identity, StudyHeader};
+use kiln_core::lesson::Lesson;
 use kiln_core::study::Study;
 
 use super::tune::{Observer, Options};
@@ -58,17 +59,37 @@ pub fn resume(
     Ok(Some(study))
 }
 
+/// What is known beforehand.
+pub struct Known {
+    pub earlier: Option<Earlier>,
+    pub lessons: Vec<Lesson>,
+}
+
 /// A new study. `secret` decides inputs and poison.
 pub fn create(
     task: &Task,
     options: &Options,
     secret: u64,
     admission: Option<Admission>,
-    earlier: Option<Earlier>,
+    known: Known,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
     let manifest = task.manifest();
+    let earlier = known.earlier;
+    for line in learn::lessons::shown(&known.lessons) {
+        observer.note(&line);
+    }
+    let doubts = match &options.doubts {
+        Some(recorded) => recorded.clone(),
+        None => learn::lessons::learnt_constraints(&known.lessons, task, options),
+    };
+    if !doubts.is_empty() {
+        observer.note(
+            "the search takes configs that should fail by these for improbable, not impossible, and probes a few; \
+             `--cold` forgets them",
+        );
+    }
     if let Some(earlier) = &earlier {
         observer.note(&format!(
             "beginning with what {} found ({} trials); `--cold` begins with nothing",
@@ -91,6 +112,7 @@ pub fn create(
         secret,
         strategy: options.strategy.clone(),
         earlier,
+        doubts,
         compilers: options.minutes.map(|_| options.jobs),
         // On a GPU twice as many are in flight, for the next batch compiles meanwhile.
         batch: match (options.recorded, task.is_cuda()) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
-use kiln_core::event::{Event, StopReason};
+use kiln_core::event::{Event, LearntConstraint, StopReason};
 use kiln_core::input;
 use kiln_core::search::{self, Setup, Strategy};
 use kiln_core::space::Config;
@@ -18,6 +18,7 @@ use super::evaluate::Seeds;
 use super::{interrupt, interrupted, opening};
 use crate::cache;
 use crate::exit::{Exit, Failure};
+use crate::learn::lessons;
 use crate::store::Store;
 use crate::task::Task;
 
@@ -35,6 +36,8 @@ pub struct Options {
     /// Never resume.
     pub fresh: bool,
     pub earlier: EarlierChoice,
+    /// Learnt constraints, as recorded; `None` to take those of the project.
+    pub doubts: Option<Vec<LearntConstraint>>,
     /// Set for a replay.
     pub recorded: Option<Recorded>,
 }
@@ -84,11 +87,15 @@ pub fn tune(
         }
         None => {
             let earlier = earlier::find(task, options, store)?;
+            let lessons = lessons::that_apply(task, store)?;
             let secret = options.new_secret();
             let admission = bench.admit(secret)?;
             let measured = measure_baselines(bench, options, secret, observer)?;
             let study =
-                opening::create(task, options, secret, admission, earlier, store, observer)?;
+                {
+                let known = opening::Known { earlier, lessons };
+                opening::create(task, options, secret, admission, known, store, observer)?
+            };
             (study, measured)
         }
     };
@@ -204,6 +211,7 @@ impl Tuner<'_> {
             seed_trials: self.task.manifest().search.seed_trials as usize,
             earlier: earlier::configs(header.earlier.as_ref(), &self.task.space),
             by_time: header.compilers.is_some(),
+            doubts: lessons::doubts(&header.doubts, &self.task.space),
         };
         let mut strategy = search::strategy_with(
             &self.options.strategy,

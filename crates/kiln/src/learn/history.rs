@@ -1,6 +1,6 @@
 //! What was done with a kernel so far, read from the store.
 
-use kiln_core::journal::Dated;
+use kiln_core::journal::{Dated, Entry};
 use kiln_core::retrospective::{History, ProfileMark};
 use kiln_core::study::Study;
 
@@ -20,10 +20,19 @@ impl Past {
         let measured = summaries
             .filter(|s| s.header.kernel == kernel && s.header.replayed_from.is_none())
             .map(|s| store.study(s.id));
+        let journal = store.journal()?;
+        let profiles = journal.iter().filter_map(|dated| match &dated.entry {
+            Entry::Profiled(run) => Some(ProfileMark {
+                unix_ms: dated.unix_ms,
+                kernel: run.kernel.clone(),
+                study: run.study,
+            }),
+            _ => None,
+        });
         Ok(Past {
             studies: measured.collect::<Result<_, _>>()?,
-            journal: store.journal()?,
-            profiles: Vec::new(),
+            profiles: profiles.collect(),
+            journal,
         })
     }
 

@@ -30,6 +30,7 @@ fn started(kernel: &str) -> Event {
         secret: u64::MAX,
         strategy: "tpe".into(),
         earlier: None,
+        doubts: Vec::new(),
         compilers: None,
         batch: 4,
         target_speedup: 1.1,
