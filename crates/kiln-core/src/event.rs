@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acceptance::Acceptance;
 use crate::admission::Admission;
+use crate::bottleneck::Profile;
 use crate::protocol::{Caches, DeviceInfo};
 use crate::sandbox::Sandbox;
 use crate::trial::{Assignment, Outcome, Trial};
@@ -36,6 +37,8 @@ pub enum Event {
     },
     Confirmed(Box<Confirmation>),
     StudyFinished,
+    /// A candidate or the baseline was profiled, usually after the study's end.
+    Profiled(Box<Profile>),
 }
 
 /// Everything that decides what a study will do, fixed at its start.

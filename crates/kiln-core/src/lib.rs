@@ -4,6 +4,7 @@
 pub mod acceptance;
 pub mod admission;
 pub mod architecture;
+pub mod bottleneck;
 pub mod cache_entry;
 pub mod diagnostic;
 pub mod dtype;

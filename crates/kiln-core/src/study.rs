@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bottleneck::Profile;
 use crate::event::{Confirmation, Event, StopReason, StudyHeader, Winner};
 use crate::trial::{Outcome, Trial};
 
@@ -18,6 +19,8 @@ pub struct Study {
     pub stop: Option<StopReason>,
     pub confirmation: Option<Confirmation>,
     pub finished: bool,
+    /// In the order they were made.
+    pub profiles: Vec<Profile>,
     pub resumed: u64,
     /// Time spent in all processes that worked on this study.
     pub wall_ms: u64,
@@ -56,7 +59,8 @@ pub enum Milestone {
 impl Moments {
     fn note(&mut self, before_ms: u64, wall_ms: u64, event: &Event) {
         let milestone = match event {
-            Event::StudyStarted(_) | Event::Resumed { .. } => return,
+            // A profile is made whenever somebody looks, and takes nothing from the study's time.
+            Event::StudyStarted(_) | Event::Resumed { .. } | Event::Profiled(_) => return,
             Event::BaselineMeasured { .. } | Event::AlsoMeasured { .. } => {
                 self.baseline_ms.get_or_insert(wall_ms);
                 Milestone::Baseline
@@ -115,6 +119,7 @@ impl Study {
             stop: None,
             confirmation: None,
             finished: false,
+            profiles: Vec::new(),
             resumed: 0,
             wall_ms: 0,
             moments: Moments::default(),
@@ -147,6 +152,7 @@ impl Study {
             Event::SearchFinished { stop } => self.stop = Some(stop),
             Event::Confirmed(confirmation) => self.confirmation = Some(*confirmation),
             Event::StudyFinished => self.finished = true,
+            Event::Profiled(profile) => self.profiles.push(*profile),
         }
     }
 

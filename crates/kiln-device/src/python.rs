@@ -28,6 +28,8 @@ pub enum Mode {
     Reference,
     /// Every buffer has its declared type; calls can be timed on a CUDA device.
     Baseline,
+    /// The same, with the profiler switched on for the function's own calls and no others.
+    Profiled,
 }
 
 impl Mode {
@@ -35,6 +37,7 @@ impl Mode {
         match self {
             Mode::Reference => "reference",
             Mode::Baseline => "baseline",
+            Mode::Profiled => "profiled",
         }
     }
 }
@@ -45,8 +48,16 @@ impl Mode {
 /// it has read its own program nothing in it notices the supervisor's death, so that is asked of the
 /// system beforehand; it survives the `exec` of scripts in front of the real interpreter.
 pub fn command(python: &str, mode: Mode) -> Command {
-    let mut command = Command::new(python);
-    command.args(["-u", "-c", CHILD, mode.name()]);
+    command_under(&[], python, mode)
+}
+
+/// The same, started by another program that is given the interpreter's command line.
+pub fn command_under(by: &[String], python: &str, mode: Mode) -> Command {
+    let words = by.iter().map(String::as_str);
+    let own = [python, "-u", "-c", CHILD, mode.name()];
+    let mut words = words.chain(own);
+    let mut command = Command::new(words.next().unwrap_or(python));
+    command.args(words);
     // SAFETY: the closure runs between fork and exec and only makes an async-signal-safe system
     // call (prctl); it allocates nothing.
     unsafe {

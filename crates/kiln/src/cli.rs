@@ -8,6 +8,7 @@ use crate::{exit, settings};
 
 mod compare;
 mod learn;
+mod profile;
 
 const TUNE_EXAMPLE: &str =
     "Example:\n  kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
@@ -46,6 +47,12 @@ pub enum Verb {
         compare::SIDES, exit::COMPARE_HELP
     ))]
     Compare(CompareArgs),
+    /// Say what binds a kernel, with evidence, and what to change next, with the gain to expect
+    #[command(after_help = format!(
+        "Example:\n  kiln profile --import profile.csv --json\n\n{}",
+        profile::WHAT
+    ))]
+    Profile(ProfileArgs),
     /// Fail when a kernel is slower than the baseline in your repository
     #[command(after_help = format!(
         "Example:\n  kiln gate kernels/vector_add --record\n  kiln gate kernels/vector_add --ratchet --seconds 10\n\n{}",
@@ -226,6 +233,7 @@ pub struct SpaceArgs {
 }
 
 pub use learn::{IterateArgs, LessonFormat, LessonsArgs, LessonsVerb};
+pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 

@@ -8,6 +8,7 @@ pub mod gate;
 pub mod init;
 pub mod iterate;
 pub mod lessons;
+pub mod profile;
 pub mod redteam;
 pub mod replay;
 pub mod schema;

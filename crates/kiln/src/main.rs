@@ -14,6 +14,7 @@ mod learn;
 mod nvml;
 mod packed;
 mod printer;
+mod profile;
 mod project;
 mod recording;
 mod redteam;
@@ -39,6 +40,7 @@ fn main() {
         Verb::Check(args) => commands::check::run(&args),
         Verb::Space(args) => commands::space::run(&args),
         Verb::Compare(args) => commands::compare::run(&args),
+        Verb::Profile(args) => commands::profile::run(&args),
         Verb::Gate(args) => commands::gate::run(&args),
         Verb::Init(args) => commands::init::run(&args),
         Verb::Iterate(args) => commands::iterate::run(&args),

@@ -5,6 +5,7 @@
 
 mod aa;
 mod arguments;
+mod bottlenecks;
 pub mod configs;
 mod faults;
 mod gate;
@@ -97,6 +98,11 @@ const CUDA: &[Section] = &[
     AA,
     WALLS,
     GATE,
+    Section {
+        name: "bottlenecks",
+        question: "is what binds a kernel named, and does the advice bring what it promises?",
+        run: bottlenecks::run,
+    },
     Section {
         name: "throughput",
         question: "how many configs are compiled, checked and timed per minute?",

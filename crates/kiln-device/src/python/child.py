@@ -283,6 +283,10 @@ def main():
             return
         request, payload = frame
         del frame
+        if request == "Finish":
+            # In the ordinary way, so that a profiler writes its report.
+            pipes.write("Done")
+            return
         ended = False
         try:
             header, chunks = child.serve(request, payload)

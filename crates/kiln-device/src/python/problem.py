@@ -191,8 +191,9 @@ class Problem:
         self.poison(poison, self.left)
         self.left = None
         versions = self.versions()
-        returned = self.call()
-        self.library.synchronize()
+        with self.library.watched():
+            returned = self.call()
+            self.library.synchronize()
         self.verify_inputs(versions)
         self.assign(returned)
 

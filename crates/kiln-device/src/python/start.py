@@ -5,6 +5,7 @@ Started by kiln as `python3 -u -c TEXT-OF-THIS-FILE MODE`; nothing is written to
   reference  the right answer: floating inputs arrive as float64 (holding the values the declared
              type could hold), floating outputs leave as float64
   baseline   the thing to beat: every buffer has its declared type, and calls can be timed
+  profiled   the same under a profiler, which is switched on for the function's own calls only
 
 Frames are those of `frame.rs`: header length (u32), payload length (u64), JSON header, payload.
 Headers are the `Request` and `Response` enums of kiln-core as serde writes them.
@@ -29,6 +30,7 @@ import sys
 sys.path[:] = [entry for entry in sys.path if entry != ""]
 
 import ast
+import contextlib
 import ctypes
 import fcntl
 import gc

@@ -269,7 +269,7 @@ fn is_python(program: &Program) -> bool {
 /// How a user finds out why a reference fails: by the kind of program it is.
 fn how_to_look(program: &Program) -> String {
     match program.worker {
-        WorkerKind::Python(_) => {
+        WorkerKind::Python(_) | WorkerKind::WatchedPython { .. } => {
             let path = Path::new(&program.image);
             let folder = path.parent().unwrap_or(Path::new("."));
             let module = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -305,7 +305,7 @@ impl Worker {
             jail: kind.jail(),
             greeting_deadline: kind.greeting_deadline(),
             foreign_program: kind.foreign_program(),
-            takes_inputs: matches!(kind, WorkerKind::Python(_)),
+            takes_inputs: kind.is_python(),
             sent: VecDeque::new(),
             loaded: None,
         })))

@@ -36,6 +36,19 @@ impl Past {
         })
     }
 
+    /// Rules and what they promised, of the latest profile that has advice.
+    pub fn advice(&self) -> Vec<(String, f64)> {
+        let profiles = self.studies.iter().flat_map(|s| &s.profiles);
+        let advised: Vec<_> = profiles
+            .map(|profile| &profile.diagnosis.advice)
+            .filter(|advice| !advice.is_empty())
+            .collect();
+        let latest = advised.last().into_iter().flat_map(|advice| advice.iter());
+        latest
+            .map(|a| (a.rule.clone(), a.predicted_gain))
+            .collect()
+    }
+
     pub fn history(&self) -> History<'_> {
         History {
             studies: &self.studies,

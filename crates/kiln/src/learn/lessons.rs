@@ -1,10 +1,13 @@
 //! Lessons: learnt at the end of a study, shown and used at the beginning of the next.
 
+use kiln_core::bottleneck::{Profile, Subject};
 use kiln_core::diagnostic::printable;
 use kiln_core::event::LearntConstraint;
 use kiln_core::expression::Expr;
-use kiln_core::journal::{Dated, Entry};
-use kiln_core::lesson::{self, Claim, Lesson, Observation, Status};
+use kiln_core::journal::{Dated, Entry, ProfileRun};
+use kiln_core::lesson::{
+    self, Claim, Evidence, Lesson, Observation, Stance, Status, dimensions_text,
+};
 use kiln_core::protocol::DeviceInfo;
 use kiln_core::search::Doubt;
 use kiln_core::space::Space;
@@ -160,7 +163,10 @@ impl Learnt {
 /// Whether a study has been learnt from.
 fn is_known(journal: &[Dated], study: u64) -> bool {
     journal.iter().any(|dated| match &dated.entry {
-        Entry::Observed(o) => o.evidence.study == Some(study) && o.evidence.project.is_empty(),
+        Entry::Observed(o) => {
+            let of_trials = matches!(o.claim, Claim::Constraint { .. } | Claim::Effect { .. });
+            of_trials && o.evidence.study == Some(study)
+        }
         _ => false,
     })
 }
@@ -188,11 +194,93 @@ pub fn enter(
         let id = observation.lesson();
         let is_new = !known.iter().any(|l| l.id == id);
         match observation.stance {
-            lesson::Stance::Contradicts => learnt.contradicted += 1,
-            lesson::Stance::Supports if is_new => learnt.new += 1,
-            lesson::Stance::Supports => learnt.confirmed += 1,
+            Stance::Contradicts => learnt.contradicted += 1,
+            Stance::Supports if is_new => learnt.new += 1,
+            Stance::Supports => learnt.confirmed += 1,
         }
         store.enter(now_unix_ms(), &Entry::Observed(Box::new(observation)))?;
     }
     Ok(learnt)
+}
+
+/// What profiles of a study's kernel taught: when somebody looked, and what was found to bind it.
+pub fn from_profiles(
+    study: &Study,
+    profiles: &[Profile],
+    store: &mut dyn Store,
+) -> Result<(), Failure> {
+    let run = ProfileRun {
+        kernel: study.header.kernel.clone(),
+        study: Some(study.id),
+    };
+    store.enter(now_unix_ms(), &Entry::Profiled(run))?;
+    let known = of_project(store)?;
+    let architecture = architecture(&study.header.device);
+    let mut seen = Vec::new();
+    for profile in profiles {
+        if matches!(profile.subject, Subject::Candidate { .. }) {
+            seen.extend(bottlenecks(study, profile, &architecture, &known));
+        }
+    }
+    enter(seen, &known, store)?;
+    Ok(())
+}
+
+/// The bottleneck at the profile's shape, and what that says of those named there before.
+fn bottlenecks(
+    study: &Study,
+    profile: &Profile,
+    architecture: &str,
+    known: &[Lesson],
+) -> Vec<Observation> {
+    let found = &profile.diagnosis;
+    let observation = |claim: Claim, statement: String, stance: Stance| Observation {
+        kernel: study.header.kernel.clone(),
+        device: study.header.device.name.clone(),
+        architecture: architecture.to_string(),
+        claim,
+        statement,
+        stance,
+        evidence: Evidence {
+            study: Some(study.id),
+            count: 1,
+            sources: profile.sources.clone(),
+            ..Evidence::default()
+        },
+        kiln_version: profile.kiln_version.clone(),
+    };
+    let class = found.class.in_words().to_string();
+    let evidence = found
+        .evidence
+        .first()
+        .map_or(String::new(), |first| format!(" ({first})"));
+    let mut seen = vec![observation(
+        Claim::Bottleneck {
+            class: class.clone(),
+            cause: found.cause.in_words().into(),
+            dimensions: profile.dimensions.clone(),
+        },
+        format!(
+            "{class} at {}: {}{evidence}",
+            dimensions_text(&profile.dimensions),
+            found.cause.in_words()
+        ),
+        Stance::Supports,
+    )];
+    for lesson in known {
+        let Claim::Bottleneck {
+            class: before,
+            dimensions,
+            ..
+        } = &lesson.claim
+        else {
+            continue;
+        };
+        let is_here = lesson.kernel == study.header.kernel && lesson.architecture == architecture;
+        if is_here && *dimensions == profile.dimensions && *before != class {
+            let (claim, statement) = (lesson.claim.clone(), lesson.statement.clone());
+            seen.push(observation(claim, statement, Stance::Contradicts));
+        }
+    }
+    seen
 }

@@ -202,7 +202,8 @@ impl Observer for Progress {
             Event::StudyStarted(_)
             | Event::Resumed { .. }
             | Event::Confirmed(_)
-            | Event::StudyFinished => {}
+            | Event::StudyFinished
+            | Event::Profiled(_) => {}
         }
         Ok(())
     }

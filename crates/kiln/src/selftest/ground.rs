@@ -153,6 +153,25 @@ impl Ground {
         self.unpack(manifest, files, place, &self.pool)
     }
 
+    /// The same with its manifest among its files, aimed at a shape.
+    pub fn task_on(
+        &self,
+        files: &[(&str, &str)],
+        name: &str,
+        shape: Option<&str>,
+    ) -> Result<Task, Failure> {
+        let folder = self.folder.path().join("projects").join(name);
+        let (manifest, others) = files
+            .split_first()
+            .ok_or_else(|| Failure::new(Exit::Bug, "a kernel without files"))?;
+        let manifest = unpack(manifest.1, others.iter().copied(), &folder)?;
+        let mut file = project::read(&manifest)?;
+        file.aim_at(shape)?;
+        let mut task = Task::new(file, self.device.clone(), None)?;
+        prepare_support(&mut task, &self.pool)?;
+        Ok(task)
+    }
+
     fn unpack<'s>(
         &self,
         manifest: &'s str,

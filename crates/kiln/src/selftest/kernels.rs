@@ -81,3 +81,43 @@ pub const MATMUL: Kernel = Kernel {
         ),
     ],
 };
+
+/// A kernel with one mistake; its files, the manifest first.
+pub struct Bottleneck {
+    pub name: &'static str,
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! bottleneck {
+    ($name:literal, $($file:literal),+) => {
+        Bottleneck {
+            name: $name,
+            files: &[$((
+                $file,
+                include_str!(concat!("../../../../kernels/bottlenecks/", $name, "/", $file)),
+            )),+],
+        }
+    };
+}
+
+/// What is expected of them.
+pub const EXPECTED_BOTTLENECKS: &str =
+    include_str!("../../../../kernels/bottlenecks/expected.toml");
+
+pub const BOTTLENECKS: &[Bottleneck] = &[
+    bottleneck!("uncoalesced", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("bank_conflicts", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("spills", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("shared_occupancy", "kiln.toml", "kernel.cu"),
+    bottleneck!("barriers", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("launch", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("dram", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!("tensor", "kiln.toml", "kernel.cu", "reference.cu"),
+    bottleneck!(
+        "special_functions",
+        "kiln.toml",
+        "kernel.cu",
+        "reference.cu"
+    ),
+    bottleneck!("divergence", "kiln.toml", "kernel.cu", "reference.cu"),
+];

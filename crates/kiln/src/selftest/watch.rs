@@ -72,6 +72,7 @@ pub fn tune(
         jobs: ground.jobs,
         fresh: true,
         earlier: EarlierChoice::None,
+        doubts: None,
         recorded: None,
     };
     let mut store = SqliteStore::open(&task.file.root)?;

@@ -25,6 +25,15 @@ impl Output {
 }
 
 pub(crate) fn output(command: &mut Command, deadline: Option<Duration>) -> io::Result<Output> {
+    output_keeping(command, deadline, KEPT_BYTES)
+}
+
+/// The same for a program whose whole output is wanted: up to `kept` bytes of each stream.
+pub(crate) fn output_keeping(
+    command: &mut Command,
+    deadline: Option<Duration>,
+    kept: usize,
+) -> io::Result<Output> {
     // A group of its own: Ctrl-C reaches kiln, which ends the child and then cleans up.
     command
         .process_group(0)
@@ -32,8 +41,14 @@ pub(crate) fn output(command: &mut Command, deadline: Option<Duration>) -> io::R
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = children::spawn(command)?;
-    let stdout = child.stdout.take().map(|pipe| thread::spawn(|| tail(pipe)));
-    let stderr = child.stderr.take().map(|pipe| thread::spawn(|| tail(pipe)));
+    let stdout = child
+        .stdout
+        .take()
+        .map(|pipe| thread::spawn(move || tail(pipe, kept)));
+    let stderr = child
+        .stderr
+        .take()
+        .map(|pipe| thread::spawn(move || tail(pipe, kept)));
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -58,7 +73,7 @@ pub(crate) fn output(command: &mut Command, deadline: Option<Duration>) -> io::R
     })
 }
 
-fn tail(mut pipe: impl Read) -> String {
+fn tail(mut pipe: impl Read, limit: usize) -> String {
     let mut kept = Vec::new();
     let mut chunk = [0u8; 8192];
     while let Ok(n) = pipe.read(&mut chunk) {
@@ -66,7 +81,7 @@ fn tail(mut pipe: impl Read) -> String {
             break;
         }
         kept.extend_from_slice(&chunk[..n]);
-        let excess = kept.len().saturating_sub(KEPT_BYTES);
+        let excess = kept.len().saturating_sub(limit);
         kept.drain(..excess);
     }
     String::from_utf8_lossy(&kept).into_owned()

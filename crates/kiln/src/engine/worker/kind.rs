@@ -31,6 +31,10 @@ pub enum WorkerKind {
         support: Option<String>,
     },
     Python(Mode),
+    /// A Python worker started likewise. Only the function's own calls are for the other program to see.
+    WatchedPython {
+        by: Vec<String>,
+    },
 }
 
 /// Whether a worker has its sandbox around it. Without only where kiln measures what that costs; a user
@@ -105,7 +109,9 @@ impl WorkerKind {
             WorkerKind::Cpu { reads, .. } => Some(jail::for_candidate(reads)),
             WorkerKind::Cuda { .. } => Some(jail::for_driver()),
             // The program that watches needs pipes, files and memory of its own in the worker.
-            WorkerKind::Python(_) | WorkerKind::Watched { .. } => None,
+            WorkerKind::Python(_)
+            | WorkerKind::Watched { .. }
+            | WorkerKind::WatchedPython { .. } => None,
         }
     }
 
@@ -119,6 +125,9 @@ impl WorkerKind {
             WorkerKind::Cuda { support, .. } => kiln.arg("cuda").args(support),
             WorkerKind::Watched { by, support } => return watched(by, support.as_deref()),
             WorkerKind::Python(mode) => return python::command(&settings::python(), *mode),
+            WorkerKind::WatchedPython { by } => {
+                return python::command_under(by, &settings::python(), Mode::Profiled);
+            }
         };
         if let Some(jail) = self.jail() {
             // The only place where a compiler can put its temporary files.
@@ -133,13 +142,23 @@ impl WorkerKind {
 
     /// A program of the user's, as named and by what; the others are kiln itself.
     pub(super) fn foreign_program(&self) -> Option<String> {
-        matches!(self, WorkerKind::Python(_)).then(settings::python_in_words)
+        self.is_python().then(settings::python_in_words)
+    }
+
+    /// Whether the worker is a Python process, which is sent its inputs.
+    pub(super) fn is_python(&self) -> bool {
+        matches!(
+            self,
+            WorkerKind::Python(_) | WorkerKind::WatchedPython { .. }
+        )
     }
 
     pub(super) fn greeting_deadline(&self) -> Duration {
         match self {
             // Importing PyTorch from a cold disk takes its time.
-            WorkerKind::Python(_) | WorkerKind::Watched { .. } => Duration::from_secs(180),
+            WorkerKind::Python(_)
+            | WorkerKind::Watched { .. }
+            | WorkerKind::WatchedPython { .. } => Duration::from_secs(180),
             _ => Duration::from_secs(30),
         }
     }
