@@ -12,7 +12,7 @@ use crate::trial::CompileFailure;
 use crate::value::Value;
 
 /// Changes whenever a message changes; a worker of another version is refused.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Frames beyond this are a protocol error, not an allocation.
 pub const MAX_HEADER_BYTES: u32 = 64 << 20;
@@ -25,6 +25,12 @@ pub enum Request {
     DescribeNvrtc {
         library: String,
         builtins: Option<String>,
+    },
+    /// Asks a compile worker which line of source an instruction of an image comes from.
+    Locate {
+        image: String,
+        /// From where the image begins in memory.
+        offset: u64,
     },
     /// Loads the image this worker is about.
     Load {
@@ -160,6 +166,8 @@ pub enum Response {
     Compiled(Compiled),
     NotCompiled(CompileFailure),
     Nvrtc(NvrtcInfo),
+    /// The answer to `Locate`: nothing where the image does not say.
+    Located(Option<SourcePlace>),
     Done,
     /// The answer to `Unload`: how long the device was at work since the image was loaded.
     Unloaded {
@@ -180,6 +188,8 @@ pub enum Response {
     },
     /// The candidate is at fault, and the worker still answers.
     Refused(Refusal),
+    /// Written by the signal handler just before the process dies, for any deadly signal; more may follow.
+    Stopped(StoppedAt),
     /// Written by the signal handler just before the process dies.
     Fault(MemoryFault),
     /// Likewise, for a system call that candidates may not make.
@@ -197,6 +207,8 @@ impl Response {
             Response::Compiled(_) => "compiled",
             Response::NotCompiled(_) => "not compiled",
             Response::Nvrtc(_) => "nvrtc",
+            Response::Located(_) => "located",
+            Response::Stopped(_) => "stopped",
             Response::Done => "done",
             Response::Unloaded { .. } => "unloaded",
             Response::Occupancy { .. } => "occupancy",
@@ -240,6 +252,29 @@ pub enum Refusal {
     BadTask {
         message: String,
     },
+}
+
+/// Where a process was when a signal ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoppedAt {
+    pub signal: i32,
+    /// The address that was touched, where the signal is about one.
+    pub address: Option<u64>,
+    /// The instruction, from where the image begins in memory; `None` outside the image.
+    pub offset: Option<u64>,
+    /// The instruction itself is the image's. Otherwise something the image called, such as `memcpy` or
+    /// `abort`, and the offset is behind the call.
+    pub is_own: bool,
+    /// The thread that launches, and not one the candidate has started.
+    pub is_main_thread: bool,
+}
+
+/// A place in a source file, as the compiler wrote it down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePlace {
+    pub function: Option<String>,
+    pub file: String,
+    pub line: u32,
 }
 
 /// A bad address that lies in or beside one of the arguments' buffers.

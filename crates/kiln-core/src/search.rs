@@ -19,12 +19,12 @@ use explorer::Explorer;
 
 mod annealing;
 mod auto;
-mod axes;
+pub(crate) mod axes;
 mod doubt;
 mod explorer;
 mod feasibility;
 mod forest;
-mod gaussian;
+pub(crate) mod gaussian;
 mod genetic;
 mod improvement;
 mod lhs;

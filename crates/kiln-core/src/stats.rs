@@ -16,6 +16,7 @@ pub use bootstrap::{
 };
 pub use cliffs_delta::cliffs_delta;
 pub use mann_whitney::{MannWhitney, mann_whitney};
+pub(crate) use normal::upper_tail as normal_upper_tail;
 pub use outliers::{Outliers, count_outliers};
 pub use rank_interval::median_interval_by_rank;
 

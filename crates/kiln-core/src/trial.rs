@@ -511,7 +511,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     match signal {
         4 => "SIGILL (illegal instruction)".into(),
         6 => "SIGABRT (abort)".into(),

@@ -13,6 +13,7 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use crate::backend::{Backend, Samples};
 use crate::contents;
 
+mod code;
 mod environment;
 mod fault;
 mod guarded;
@@ -376,7 +377,9 @@ impl Backend for CpuBackend {
     }
 
     fn load(&mut self, image: &str, symbol: &str) -> Result<(), Refusal> {
-        self.image = Some(Image::open(image, symbol)?);
+        let image = Image::open(image, symbol)?;
+        fault::watch_code(image.entry as *const () as usize);
+        self.image = Some(image);
         Ok(())
     }
 
@@ -477,6 +480,14 @@ impl Backend for CpuBackend {
         }
         Ok(&set.snapshot)
     }
+}
+
+/// Where an instruction of this process lies in its image.
+#[cfg(test)]
+pub(crate) fn code_offset(instruction: usize) -> Option<u64> {
+    let code = code::Code::unknown();
+    code.watch(instruction);
+    code.offset(instruction)
 }
 
 /// Installs the handler that turns a bad address near a buffer into a message.

@@ -12,6 +12,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod frame;
 mod includes;
+mod lines;
 pub mod npy;
 pub mod nvcc;
 pub mod nvrtc;

@@ -14,6 +14,7 @@ use crate::cc::Cc;
 use crate::cpu::{self, CpuBackend};
 use crate::cuda::CudaBackend;
 use crate::frame::{read_frame, write_frame};
+use crate::lines;
 use crate::nvcc::Nvcc;
 use crate::nvrtc::Nvrtc;
 use crate::sandbox::{self, Inmate, Jail};
@@ -130,6 +131,9 @@ pub fn compile_main(jail: Option<&Jail>) -> io::Result<()> {
                     Err(message) => Response::Refused(Refusal::NotLoadable { message }),
                 }
             }
+            Request::Locate { image, offset } => {
+                Response::Located(lines::source_place(&image, offset))
+            }
             other => unexpected(&other),
         };
         write_frame(&mut pipes.output, &response, &[])?;
@@ -221,6 +225,7 @@ fn serve(
         }
         other @ (Request::Compile(_)
         | Request::DescribeNvrtc { .. }
+        | Request::Locate { .. }
         | Request::PlainTrial(_)
         | Request::Occupancy { .. }
         | Request::Finish) => Ok(Answer::plain(unexpected(&other))),

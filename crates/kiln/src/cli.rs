@@ -74,6 +74,9 @@ pub enum Verb {
     /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
+    /// Why: what each tunable did to time, which values make configs fail, which line of source fails
+    #[command(after_help = "Example:\n  kiln explain\n  kiln explain 1 2 --json")]
+    Explain(ExplainArgs),
     /// Try search strategies on a recording of a whole space: no device, thousands of trials a second
     #[command(
         after_help = "Example:\n  kiln replay A100.json.gz --space T1.json --compare auto,random --trials 100"
@@ -333,6 +336,19 @@ pub struct ProjectArgs {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Number of the study [default: the latest]
+    pub study: Option<u64>,
+    /// Run this trial of it once more, watched: which kernel, source line, thread and address failed
+    pub trial: Option<u64>,
+    /// Only read what is stored: run no failed trial to see where it fails
+    #[arg(long, conflicts_with = "trial")]
+    pub no_run: bool,
+    #[command(flatten)]
+    pub project: ProjectArgs,
 }
 
 #[derive(Debug, Args)]

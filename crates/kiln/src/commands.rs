@@ -4,6 +4,7 @@ pub mod cache;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod explain;
 pub mod gate;
 pub mod init;
 pub mod iterate;

@@ -15,6 +15,7 @@ pub mod opening;
 pub mod oracle;
 pub mod pair;
 pub mod replay;
+pub mod rerun;
 pub mod sampling;
 pub mod tune;
 pub mod versus;

@@ -46,6 +46,7 @@ fn main() {
         Verb::Iterate(args) => commands::iterate::run(&args),
         Verb::Lessons(args) => commands::lessons::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
+        Verb::Explain(args) => commands::explain::run(&args),
         Verb::Replay(args) => commands::replay::run(&args),
         Verb::Cache(args) => commands::cache::run(&args),
         Verb::Toolchain(args) => commands::toolchain::run(&args),

@@ -9,6 +9,7 @@ use kiln_core::verdict::Verdict;
 use crate::engine::bench::Timings;
 use crate::exit::Exit;
 
+pub mod explain;
 pub mod json;
 mod progress;
 pub mod retrospective;
@@ -249,6 +250,7 @@ pub fn next_step(study: &Study) -> String {
             "every config was tried: widen the tunables or change the kernel".into()
         }
         Some(_) => "raise --trials, widen the tunables or change the kernel".into(),
-        None => format!("fix the first failure, then `kiln tune` again; {show}"),
+        None => "`kiln explain` says which values fail and where; fix that, then `kiln tune` again"
+            .into(),
     }
 }

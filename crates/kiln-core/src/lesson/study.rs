@@ -2,6 +2,8 @@
 //! were known before.
 
 use super::{Claim, Evidence, Lesson, Observation, Stance, Status, dimensions_text, meets};
+use crate::effects::{Effects, Finding, MARGIN, Observations};
+use crate::failure_rules::Failures;
 use crate::study::Study;
 
 /// Trials named with a lesson; all are counted.
@@ -89,7 +91,33 @@ struct FailureRule {
     sentence: String,
 }
 
-fn rules(_study: &Study) -> Vec<FailureRule> { Vec::new() }
+fn rules(study: &Study) -> Vec<FailureRule> {
+    let failures = Failures::of_study(study);
+    let groups = failures.groups.iter().filter_map(|group| {
+        let rule = group.rule.as_ref()?;
+        Some(FailureRule {
+            when: rule.when.clone(),
+            reason: group.reason.clone(),
+            sentence: group.sentence.clone(),
+        })
+    });
+    let mut rules: Vec<FailureRule> = groups.collect();
+    if let (Some(rule), Some(sentence)) = (&failures.together, failures.together_sentence()) {
+        rules.push(FailureRule {
+            when: rule.when.clone(),
+            reason: "several".into(),
+            sentence,
+        });
+    }
+    // Two groups may follow the same rule.
+    let mut said: Vec<String> = Vec::new();
+    rules.retain(|rule| {
+        let is_new = !said.contains(&rule.when);
+        said.push(rule.when.clone());
+        is_new
+    });
+    rules
+}
 
 /// Trials that meet a rule: those that failed, and those that worked.
 fn split(study: &Study, when: &str) -> (Vec<u64>, Vec<u64>) {
@@ -107,4 +135,71 @@ fn split(study: &Study, when: &str) -> (Vec<u64>, Vec<u64>) {
     (failed, worked)
 }
 
-fn effects(_study: &Study, _known: &[&Lesson]) -> Vec<(Claim, String, Stance)> { Vec::new() }
+/// The fastest value of each tunable that matters, against its slowest; and what that says of earlier claims.
+fn effects(study: &Study, known: &[&Lesson]) -> Vec<(Claim, String, Stance)> {
+    let found = Effects::of(&Observations::of_study(study));
+    let dimensions = &study.header.dimensions;
+    let mut seen = Vec::new();
+    for effect in found
+        .important()
+        .filter(|e| e.finding == Finding::Matters)
+        .take(MOST_EFFECTS)
+    {
+        let Some(best) = &effect.best else {
+            continue;
+        };
+        let costs = effect
+            .values
+            .iter()
+            .filter(|v| v.value != *best)
+            .filter_map(|v| Some((v, v.cost?)));
+        let Some((worst, cost)) = costs
+            .filter(|(_, cost)| cost.low > MARGIN)
+            .max_by(|a, b| a.1.change.total_cmp(&b.1.change))
+        else {
+            continue;
+        };
+        let tunable = &effect.tunable;
+        let statement = format!(
+            "{tunable}={best} is fastest at {}: {tunable}={} takes {:.0} % longer [{:.0}, {:.0}] on average over all else",
+            dimensions_text(dimensions),
+            worst.value,
+            100.0 * cost.change,
+            100.0 * cost.low,
+            100.0 * cost.high
+        );
+        let claim = Claim::Effect {
+            tunable: tunable.clone(),
+            value: best.clone(),
+            against: worst.value.clone(),
+            change: cost.change,
+            low: cost.low,
+            high: cost.high,
+            dimensions: dimensions.clone(),
+        };
+        seen.push((claim, statement, Stance::Supports));
+        // Another value was said to be the fastest, and is clearly slower.
+        for lesson in known {
+            let Claim::Effect {
+                tunable: of,
+                value,
+                dimensions: at,
+                ..
+            } = &lesson.claim
+            else {
+                continue;
+            };
+            let cost = effect
+                .values
+                .iter()
+                .find(|v| v.value == *value)
+                .and_then(|v| v.cost);
+            let slower = cost.is_some_and(|cost| cost.low > MARGIN);
+            if of == tunable && at == dimensions && value != best && slower {
+                let (claim, statement) = (lesson.claim.clone(), lesson.statement.clone());
+                seen.push((claim, statement, Stance::Contradicts));
+            }
+        }
+    }
+    seen
+}

@@ -72,7 +72,7 @@ impl Axes {
 }
 
 /// Positions by increasing value; `None` when there is no order worth using.
-pub(super) fn numeric_order(values: &[Value]) -> Option<Vec<usize>> {
+pub(crate) fn numeric_order(values: &[Value]) -> Option<Vec<usize>> {
     let is_number = |v: &Value| matches!(v, Value::Int(_) | Value::Float(_));
     if values.len() < 3 || !values.iter().all(is_number) {
         return None;
@@ -85,7 +85,7 @@ pub(super) fn numeric_order(values: &[Value]) -> Option<Vec<usize>> {
 
 /// Hardware works in powers of two, so 96, 112 and 128 differ by more than their size. `None` for
 /// short lists, and where the order of the values is the order of their factors of two.
-fn twos(values: &[Value], order: &[usize]) -> Option<Vec<f32>> {
+pub(crate) fn twos(values: &[Value], order: &[usize]) -> Option<Vec<f32>> {
     if values.len() < MANY_VALUES {
         return None;
     }

@@ -16,7 +16,7 @@ const NOISE_SPREAD: f64 = 2.0;
 const WEIGHT_RANGE: (f64, f64) = (1e-3, 30.0);
 const NOISE_RANGE: (f64, f64) = (1e-4, 1.0);
 /// A pivot below this is rounding.
-pub(super) const LEAST_PIVOT: f64 = 1e-10;
+pub(crate) const LEAST_PIVOT: f64 = 1e-10;
 
 pub(super) struct Kernel {
     ordered: Vec<bool>,
@@ -210,7 +210,7 @@ fn evidence(differences: &[Vec<f64>], targets: &[f64], parameters: &[f64]) -> (f
 }
 
 /// The inverse of a lower triangle, row by row.
-fn inverse_factor(factor: &[f64], n: usize) -> Vec<f64> {
+pub(crate) fn inverse_factor(factor: &[f64], n: usize) -> Vec<f64> {
     let mut inverse = vec![0.0; n * n];
     for i in 0..n {
         let (above, row) = inverse.split_at_mut(i * n);
@@ -228,7 +228,7 @@ fn inverse_factor(factor: &[f64], n: usize) -> Vec<f64> {
 }
 
 /// The lower triangle of the inverse of the whole matrix, from that of its factor.
-fn precision(inverse: &[f64], n: usize) -> Vec<f64> {
+pub(crate) fn precision(inverse: &[f64], n: usize) -> Vec<f64> {
     let mut precision = vec![0.0; n * n];
     for i in 0..n {
         let row = &inverse[i * n..i * n + i + 1];
@@ -239,14 +239,14 @@ fn precision(inverse: &[f64], n: usize) -> Vec<f64> {
     precision
 }
 
-fn add_scaled(to: &mut [f64], scale: f64, from: &[f64]) {
+pub(crate) fn add_scaled(to: &mut [f64], scale: f64, from: &[f64]) {
     for (t, f) in to.iter_mut().zip(from) {
         *t += scale * f;
     }
 }
 
 /// In four independent sums, which a plain sum would not allow.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (a.chunks_exact(4), b.chunks_exact(4));
     let mut rest = 0.0;
     for (x, y) in a.remainder().iter().zip(b.remainder()) {

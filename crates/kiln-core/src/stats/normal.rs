@@ -5,7 +5,7 @@
 const HANDOVER: f64 = 3.0;
 
 /// `P(Z > z)`. Agrees with scipy's `norm.sf` to a relative 1e-12 down to where it underflows.
-pub(super) fn upper_tail(z: f64) -> f64 {
+pub(crate) fn upper_tail(z: f64) -> f64 {
     if z.is_nan() {
         return z;
     }

@@ -126,11 +126,10 @@ fn expected(args: &IterateArgs, past: &Past) -> Result<Option<f64>, Failure> {
     };
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-.".contains(c);
     if rule.is_empty() || !rule.chars().all(is_name) {
-        return Err(Failure::usage(format!(
-            "`{}` is no name of a rule",
-            printable(rule)
-        ))
-        .hint("`kiln profile` names the rule with each advice, as `bank_conflicts`"));
+        return Err(
+            Failure::usage(format!("`{}` is no name of a rule", printable(rule)))
+                .hint("`kiln profile` names the rule with each advice, as `bank_conflicts`"),
+        );
     }
     if args.expect.is_some() {
         return Ok(args.expect);
@@ -143,9 +142,13 @@ fn expected(args: &IterateArgs, past: &Past) -> Result<Option<f64>, Failure> {
         "no profile of this kernel advised `{}`, so nothing is known of what to expect",
         printable(rule)
     ));
-    let known: Vec<String> = advised.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let known: Vec<String> = advised
+        .iter()
+        .map(|(name, _)| format!("`{name}`"))
+        .collect();
     Err(match known.is_empty() {
-        true => failure.hint("`kiln profile` gives advice; or say with `--expect 1.10` what it promises"),
+        true => failure
+            .hint("`kiln profile` gives advice; or say with `--expect 1.10` what it promises"),
         false => failure.hint(format!(
             "it advised {}; or say with `--expect 1.10` what it promises",
             known.join(", ")
@@ -267,16 +270,16 @@ fn tell(args: &IterateArgs, iteration: &Iteration) -> Result<(), Failure> {
         return Ok(());
     }
     let decided = match (iteration.decision, &iteration.found) {
-        (Decision::Kept, _) => {
-            "kept: the edited kernel is the incumbent from now on".to_string()
-        }
+        (Decision::Kept, _) => "kept: the edited kernel is the incumbent from now on".to_string(),
         (
             Decision::Rejected,
             Found::Wrong {
                 of_candidate: false,
                 ..
             },
-        ) => "rejected: the incumbent cannot be measured any more; `--against` names another".into(),
+        ) => {
+            "rejected: the incumbent cannot be measured any more; `--against` names another".into()
+        }
         (Decision::Rejected, _) => format!(
             "rejected: {} stays the incumbent; `kiln iterate{} --restore` puts its files back",
             iteration.incumbent.label,

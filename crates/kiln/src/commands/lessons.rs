@@ -16,7 +16,11 @@ use crate::{printer, project};
 
 pub fn run(args: &LessonsArgs) -> Result<Exit, Failure> {
     match &args.verb {
-        LessonsVerb::List { all, kernel, project } => list(project, *all, kernel.as_deref()),
+        LessonsVerb::List {
+            all,
+            kernel,
+            project,
+        } => list(project, *all, kernel.as_deref()),
         LessonsVerb::Show { lesson, project } => show(project, lesson),
         LessonsVerb::Learn { study, project } => learn(project, *study),
         LessonsVerb::Export {
@@ -149,7 +153,11 @@ fn show(args: &ProjectArgs, name: &str) -> Result<Exit, Failure> {
             date(lesson.last_seen_unix_ms),
             printable(&lesson.kiln_version)
         ),
-        format!("  {:<10} {}", "claim", printable(&json!(lesson.claim).to_string())),
+        format!(
+            "  {:<10} {}",
+            "claim",
+            printable(&json!(lesson.claim).to_string())
+        ),
     ];
     printer::data(&lines.join("\n"));
     Ok(Exit::Success)
@@ -199,9 +207,14 @@ fn export(
     }
     // Numbers of studies mean something in this project only.
     let root = root(&args.project)?;
-    let name = root.file_name().map_or("project".into(), |n| n.to_string_lossy());
+    let name = root
+        .file_name()
+        .map_or("project".into(), |n| n.to_string_lossy());
     for lesson in &mut found {
-        let all = lesson.evidence.iter_mut().chain(&mut lesson.counter_evidence);
+        let all = lesson
+            .evidence
+            .iter_mut()
+            .chain(&mut lesson.counter_evidence);
         for evidence in all.filter(|e| e.project.is_empty()) {
             evidence.project = name.to_string();
         }
@@ -250,7 +263,10 @@ fn import(args: &ProjectArgs, file: &Path, kernel: Option<&str>) -> Result<Exit,
             lesson.kernel = kernel.to_string();
             lesson.id = lesson::lesson_id(&lesson.kernel, &lesson.architecture, &lesson.claim);
         }
-        let all = lesson.evidence.iter_mut().chain(&mut lesson.counter_evidence);
+        let all = lesson
+            .evidence
+            .iter_mut()
+            .chain(&mut lesson.counter_evidence);
         for evidence in all.filter(|e| e.project.is_empty()) {
             evidence.project = "another project".into();
         }

@@ -97,7 +97,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
 }
 
 /// The study of that number, or the latest.
-fn find(folder: &Path, id: Option<u64>) -> Result<(SqliteStore, Study), Failure> {
+pub(super) fn find(folder: &Path, id: Option<u64>) -> Result<(SqliteStore, Study), Failure> {
     let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
     let store = open(folder)?.ok_or_else(none)?;
     let id = match id {

@@ -7,7 +7,7 @@ mod acceptance;
 mod arena;
 mod bounds;
 mod fresh;
-mod sanitizer;
+pub mod sanitizer;
 mod suspicion;
 
 use kiln_core::acceptance::FreshInputs;

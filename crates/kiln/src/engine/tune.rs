@@ -91,8 +91,7 @@ pub fn tune(
             let secret = options.new_secret();
             let admission = bench.admit(secret)?;
             let measured = measure_baselines(bench, options, secret, observer)?;
-            let study =
-                {
+            let study = {
                 let known = opening::Known { earlier, lessons };
                 opening::create(task, options, secret, admission, known, store, observer)?
             };

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kiln_core::protocol::{
-    DeviceInfo, MemoryFault, PROTOCOL_VERSION, Problem, Refusal, Request, Response,
+    DeviceInfo, MemoryFault, PROTOCOL_VERSION, Problem, Refusal, Request, Response, StoppedAt,
 };
 use kiln_core::sandbox::Sandbox;
 use kiln_device::frame::{read_frame, write_frame};
@@ -140,6 +140,8 @@ pub struct Worker {
     sent: VecDeque<(String, u64)>,
     /// Image and symbol.
     loaded: Option<(String, String)>,
+    /// Where it was when a signal ended it, as far as it could say.
+    pub stopped_at: Option<StoppedAt>,
 }
 
 /// A worker that may not have greeted yet.
@@ -308,6 +310,7 @@ impl Worker {
             takes_inputs: kind.is_python(),
             sent: VecDeque::new(),
             loaded: None,
+            stopped_at: None,
         })))
     }
 
@@ -414,6 +417,7 @@ impl Worker {
                 return Err(WorkerEnd::Interrupted);
             }
             match self.responses.recv_timeout(left.min(TICK)) {
+                Ok(Ok(Some((Response::Stopped(place), _)))) => self.stopped_at = Some(place),
                 Ok(Ok(Some((Response::Fault(fault), _)))) => {
                     self.kill();
                     return Err(WorkerEnd::Fault(fault));

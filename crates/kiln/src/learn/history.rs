@@ -44,9 +44,7 @@ impl Past {
             .filter(|advice| !advice.is_empty())
             .collect();
         let latest = advised.last().into_iter().flat_map(|advice| advice.iter());
-        latest
-            .map(|a| (a.rule.clone(), a.predicted_gain))
-            .collect()
+        latest.map(|a| (a.rule.clone(), a.predicted_gain)).collect()
     }
 
     pub fn history(&self) -> History<'_> {

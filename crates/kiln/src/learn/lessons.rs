@@ -47,7 +47,8 @@ pub fn that_apply(task: &Task, store: &dyn Store) -> Result<Vec<Lesson>, Failure
     let here = architecture(&task.device);
     let kernel = &task.manifest().kernel.name;
     let mut lessons = of_project(store)?;
-    lessons.retain(|l| l.status == Status::Holds && l.applies(kernel, &here, task.space.tunables()));
+    lessons
+        .retain(|l| l.status == Status::Holds && l.applies(kernel, &here, task.space.tunables()));
     let dimensions = &task.manifest().target().dimensions;
     let is_elsewhere = |l: &Lesson| match &l.claim {
         Claim::Effect { dimensions: d, .. } | Claim::Bottleneck { dimensions: d, .. } => {

@@ -65,6 +65,7 @@ pub fn document(study: &Study, store: &str) -> Value {
         "best_trial": winner.map(|w| w.trial),
         "stop": study.stop,
         "finished": study.finished,
+        "learnt": super::explain::Learnt::of(study),
     });
     let circumstances = json!({
         "strategy": header.strategy,

@@ -9,7 +9,7 @@ use kiln_core::trial::Assignment;
 use kiln_core::units::human_ns;
 use kiln_core::verdict::Comparison;
 
-use super::{cost, json, next_step, notes, rates};
+use super::{cost, explain, json, next_step, notes, rates};
 use crate::store::StudySummary;
 
 const RUNNERS_UP: usize = 5;
@@ -95,6 +95,7 @@ pub fn summary(study: &Study, store: &str) -> String {
         ));
     }
     lines.extend(first_failures(study));
+    lines.extend(explain::learnt_lines(study));
     for note in notes(study) {
         lines.push(format!("  note      {}", printable(&note)));
     }

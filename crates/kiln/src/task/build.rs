@@ -53,35 +53,52 @@ pub enum Source {
 
 impl Task {
     pub fn candidate_build(&self, config: &Assignment) -> Build {
-        let kernel = &self.manifest().kernel;
-        let entry = &kernel.entry.value;
-        match kernel.language {
-            Language::C => {
-                let unit = self.unit(&self.source, entry, Precision::Declared);
-                self.c_build(unit, &kernel.flags, config)
-            }
-            Language::Cuda => self.cuda_build(
-                &self.source,
-                entry,
-                Precision::Declared,
-                &kernel.flags,
-                config,
-            ),
-        }
+        self.candidate_with(&[], config)
     }
 
     /// The candidate with every index into an array of known size checked; for kernels in C.
     pub fn bounds_checked_build(&self, config: &Assignment) -> Option<Build> {
         /// Known to gcc and clang. Traps need no library, which a sandboxed worker would not have.
         const CHECKS: [&str; 2] = ["-fsanitize=bounds", "-fsanitize-undefined-trap-on-error"];
+        let is_c = self.manifest().kernel.language == Language::C;
+        is_c.then(|| self.candidate_with(&CHECKS, config))
+    }
+
+    /// The candidate as it is tuned, with what leads from an instruction to a line of source.
+    pub fn traced_build(&self, config: &Assignment) -> Build {
+        // Neither changes the instructions.
+        let trace = match self.manifest().kernel.language {
+            Language::C => "-g",
+            Language::Cuda => "-lineinfo",
+        };
+        self.candidate_with(&[trace], config)
+    }
+
+    /// The same with every check the compiler can build in without a library; for kernels in C.
+    pub fn trapping_build(&self, config: &Assignment) -> Option<Build> {
+        const CHECKS: [&str; 3] = [
+            "-g",
+            "-fsanitize=bounds,alignment,null,object-size",
+            "-fsanitize-undefined-trap-on-error",
+        ];
+        let is_c = self.manifest().kernel.language == Language::C;
+        is_c.then(|| self.candidate_with(&CHECKS, config))
+    }
+
+    fn candidate_with(&self, further: &[&str], config: &Assignment) -> Build {
         let kernel = &self.manifest().kernel;
-        if kernel.language != Language::C {
-            return None;
+        let further = further.iter().map(|flag| flag.to_string());
+        let flags: Vec<String> = kernel.flags.iter().cloned().chain(further).collect();
+        let entry = &kernel.entry.value;
+        match kernel.language {
+            Language::C => {
+                let unit = self.unit(&self.source, entry, Precision::Declared);
+                self.c_build(unit, &flags, config)
+            }
+            Language::Cuda => {
+                self.cuda_build(&self.source, entry, Precision::Declared, &flags, config)
+            }
         }
-        let checks = CHECKS.map(str::to_string);
-        let flags = [&kernel.flags[..], &checks].concat();
-        let unit = self.unit(&self.source, &kernel.entry.value, Precision::Declared);
-        Some(self.c_build(unit, &flags, config))
     }
 
     pub fn reference_source(&self) -> Option<Source> {

@@ -34,22 +34,21 @@ impl Incumbent {
         match &args.against {
             Some(text) => Incumbent::named(text, stage, task, past),
             None => Incumbent::latest(stage, past)?.ok_or_else(|| {
-                Failure::usage("there is no incumbent: nothing of this kernel was tuned or kept yet")
-                    .hint("`kiln tune` finds one; or name one with `--against git:HEAD@NAME=VALUE,…`")
+                Failure::usage(
+                    "there is no incumbent: nothing of this kernel was tuned or kept yet",
+                )
+                .hint("`kiln tune` finds one; or name one with `--against git:HEAD@NAME=VALUE,…`")
             }),
         }
     }
 
-    fn named(
-        text: &str,
-        stage: &Stage,
-        task: &Task,
-        past: &Past,
-    ) -> Result<Incumbent, Failure> {
+    fn named(text: &str, stage: &Stage, task: &Task, past: &Past) -> Result<Incumbent, Failure> {
         let mut side = resolve(stage, text)?;
         if matches!(side.origin, Origin::Baseline) {
-            return Err(Failure::usage("`--against baseline` is no version of this kernel")
-                .hint("`kiln compare` measures against the baseline"));
+            return Err(
+                Failure::usage("`--against baseline` is no version of this kernel")
+                    .hint("`kiln compare` measures against the baseline"),
+            );
         }
         let values = match side.config.take() {
             Some(values) => values,

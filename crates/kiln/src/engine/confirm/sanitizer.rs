@@ -20,6 +20,7 @@ use crate::engine::{Stream, broken};
 use crate::exit::Failure;
 use crate::settings;
 use crate::task::Task;
+pub use report::Details;
 use report::{Report, Severity};
 
 const TOOLS: [&str; 3] = ["memcheck", "racecheck", "initcheck"];
@@ -90,6 +91,67 @@ impl<'a> Plan<'a> {
             Plan::Inspect(inspection) => Ok(inspection.run()?.map(Some)),
         }
     }
+}
+
+/// What one tool has to say of a candidate that is known to fail.
+pub struct Look {
+    pub tool: &'static str,
+    pub errors: Vec<Details>,
+    /// How the process it watched ended, where not by itself.
+    pub ended: Option<String>,
+}
+
+/// Runs a candidate that is known to fail under one tool after the other, until one finds something. `None` where
+/// compute-sanitizer is not installed.
+pub fn look(
+    task: &Task,
+    candidate: &Contender,
+    secret: u64,
+    shape: Option<&str>,
+) -> Result<Option<Vec<Look>>, Failure> {
+    let (WorkerKind::Cuda { support, .. }, Some(sanitizer)) =
+        (&candidate.program.worker, find(task))
+    else {
+        return Ok(None);
+    };
+    let failed_on = task
+        .checked_shapes()
+        .into_iter()
+        .filter(|s| Some(s.name.as_str()) == shape);
+    let mut shapes: Vec<&Shape> = failed_on.collect();
+    if shapes.is_empty() {
+        shapes = smallest_shapes(task, candidate);
+    }
+    let inspection = Inspection {
+        task,
+        candidate,
+        secret,
+        sanitizer,
+        support: support.clone(),
+        home: settings::home()?,
+        shapes,
+    };
+    let mut looks = Vec::new();
+    for tool in TOOLS {
+        let watched = inspection.watch_with(tool);
+        let ended = match watched.ended {
+            Ok(()) => None,
+            Err(Stop::Kiln(failure)) => return Err(failure),
+            Err(Stop::Worker(end @ WorkerEnd::Interrupted)) => return Err(broken(&end)),
+            Err(Stop::Worker(end)) => Some(end.in_words(&|index| task.argument_name(index))),
+        };
+        let errors = Report::read(&watched.log, &ignored(task)).errors();
+        let is_found = !errors.is_empty();
+        looks.push(Look {
+            tool,
+            errors,
+            ended,
+        });
+        if is_found {
+            break;
+        }
+    }
+    Ok(Some(looks))
 }
 
 impl Inspection<'_> {

@@ -13,6 +13,64 @@ struct Finding {
     severity: Severity,
     /// Head and place on one line.
     text: String,
+    details: Details,
+}
+
+/// What a finding says of its place, part by part, as far as it says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// What happened: `Invalid __global__ write of size 16 bytes`.
+    pub what: String,
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// `(3,0,0)`
+    pub thread: Option<String>,
+    pub block: Option<String>,
+    /// `0x7f6510200404 is misaligned`
+    pub address: Option<String>,
+}
+
+impl Details {
+    fn read(head: &str, lines: &[&str]) -> Details {
+        let mut details = Details {
+            what: shortened(head),
+            ..Details::default()
+        };
+        for line in lines {
+            if let Some(place) = line.strip_prefix("at ") {
+                details.read_place(place);
+            } else if let Some(threads) = line.strip_prefix("by thread ") {
+                let (thread, block) = threads.split_once(" in block ").unwrap_or((threads, ""));
+                details.thread = Some(shortened(thread));
+                details.block = (!block.is_empty()).then(|| shortened(block));
+            } else if let Some(address) = line.strip_prefix("Address ") {
+                details.address = Some(shortened(address));
+            }
+        }
+        details
+    }
+
+    /// `scale(float *, int)+0x70 in scale.cu:6`, or in older versions `0x160 in /tmp/k.cu:6:scale(float *, int)`.
+    fn read_place(&mut self, place: &str) {
+        let (code, source) = match place.split_once(" in ") {
+            Some((code, source)) => (code, Some(source)),
+            None => (place, None),
+        };
+        let name = |text: &str| {
+            let text = text.split(['(', '+']).next().unwrap_or_default().trim();
+            (!text.is_empty() && !text.starts_with("0x")).then(|| shortened(text))
+        };
+        self.function = name(code);
+        let mut parts = source.unwrap_or_default().splitn(3, ':');
+        self.file = parts.next().filter(|f| !f.is_empty()).map(shortened);
+        self.line = parts.next().and_then(|line| line.parse().ok());
+        self.function = self.function.take().or_else(|| parts.next().and_then(name));
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -53,6 +111,13 @@ impl Report {
         found.map(|f| f.text.clone()).collect()
     }
 
+    /// Details of all errors.
+    pub fn errors(&self) -> Vec<Details> {
+        let found = self.findings.iter();
+        let errors = found.filter(|f| f.severity == Severity::Error);
+        errors.map(|f| f.details.clone()).collect()
+    }
+
     fn take(&mut self, block: &[&str], ignored: &[&str]) {
         let Some((head, rest)) = block.split_first() else {
             return;
@@ -90,7 +155,8 @@ impl Report {
                 Some("warning" | "warn" | "info") => Severity::Warning,
                 _ => Severity::Error,
             },
-            text: text.chars().take(LONGEST_TEXT).collect(),
+            text: shortened(&text),
+            details: Details::read(head, &lines),
         });
     }
 }
@@ -135,6 +201,33 @@ mod tests {
         assert_eq!(
             report.of(Severity::Error),
             ["Invalid __global__ write of size 4 bytes at scale(float *, int)+0x70 in scale.cu:6"]
+        );
+    }
+
+    #[test]
+    fn a_finding_says_which_line_thread_and_address() {
+        let text = |text: &str| Some(text.to_string());
+        assert_eq!(
+            Report::read(MEMCHECK, &OWN).errors(),
+            [Details {
+                what: "Invalid __global__ write of size 4 bytes".into(),
+                function: text("scale"),
+                file: text("scale.cu"),
+                line: Some(6),
+                thread: text("(3,0,0)"),
+                block: text("(0,0,0)"),
+                address: text("0x7f6510200400 is out of bounds"),
+            }]
+        );
+        let older = Details::read("Invalid", &["at 0x160 in /tmp/k.cu:6:scale(float *, int)"]);
+        assert_eq!(
+            (older.function, older.file, older.line),
+            (text("scale"), text("/tmp/k.cu"), Some(6))
+        );
+        let bare = Details::read("Invalid", &["at scale(float *)+0x40"]);
+        assert_eq!(
+            (bare.function, bare.file, bare.line),
+            (text("scale"), None, None)
         );
     }
 
