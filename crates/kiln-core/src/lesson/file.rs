@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::{Claim, Lesson, lesson_id};
 use crate::expression::Expr;
+use crate::value::Value;
 
 /// Raised when an older kiln could no longer make sense of the file.
 pub const VERSION: u32 = 1;
@@ -124,9 +125,18 @@ fn check(lesson: &Lesson) -> Result<(), String> {
             }
         }
         Claim::Effect {
-            change, low, high, ..
+            value,
+            against,
+            change,
+            low,
+            high,
+            ..
         } => {
-            numbers(&[*change, *low, *high])?;
+            let of = |value: &Value| match value {
+                Value::Float(number) => *number,
+                _ => 0.0,
+            };
+            numbers(&[of(value), of(against), *change, *low, *high])?;
             if low > high {
                 return Err(format!("its interval [{low}, {high}] is upside down"));
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::preparing::counted;
 use super::{Answer, Record, fires, not_applicable, passes};
+use crate::manifest::Language;
 use crate::retrospective::changes;
 use crate::study::Study;
 
@@ -15,6 +16,10 @@ const PART_ALIKE: f64 = 0.25;
 
 pub(super) fn profile_before_optimise(record: &Record<'_>) -> Answer {
     let study = record.study;
+    let language = record.manifest.as_ref().map(|m| m.kernel.language);
+    if language == Some(Language::C) {
+        return not_applicable("kiln profiles kernels on GPUs only");
+    }
     let since_last: Vec<_> = changes(study, record.history)
         .into_iter()
         .filter(|c| c.leads_to == study.id)

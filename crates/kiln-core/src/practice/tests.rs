@@ -136,10 +136,26 @@ fn while_measuring() {
 #[test]
 fn between_studies() {
     let check = "profile_before_optimise";
-    let studies = [
-        study(1, header("old", 100_000)),
-        study(2, header("new", 300_000)),
-    ];
+    let on_gpu = |id, sources, created| {
+        let mut header = header(sources, created);
+        let text = header
+            .manifest_text
+            .replace("source = \"k.c\"", "language = \"cuda\"\nsource = \"k.cu\"");
+        header.manifest_text = text
+            .replace(
+                "[arguments]",
+                "[launch]\ngrid = [\"N\"]\nblock = [\"32\"]\n[arguments]",
+            )
+            .replace("c = \"r.c:r\"", "kernel = \"r.cu:r\"")
+            .replace("c = \"b.c:b\"", "kernel = \"b.cu:b\"");
+        study(id, header)
+    };
+    let studies = [on_gpu(1, "old", 100_000), on_gpu(2, "new", 300_000)];
+    assert!(Manifest::parse(&studies[0].header.manifest_text).is_ok());
+    assert_eq!(
+        alone(&study(1, header("s", 1)), check),
+        State::NotApplicable
+    );
     let seen = [ProfileMark {
         unix_ms: 200_000,
         kernel: "k".into(),

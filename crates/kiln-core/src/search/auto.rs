@@ -33,6 +33,8 @@ const DESIGN: usize = 10;
 /// Each of them is the one of this many random configs that is least like those before it. A Latin
 /// hypercube spreads further, and on some recorded spaces is worse than chance by 0.05 of the optimum.
 const DRAWN_FOR_ONE: usize = 4;
+/// Draws until one meets no learnt constraint; more says that hardly any does.
+const DRAWN_TO_AVOID: usize = 64;
 /// The model begins when this many trials are measured, or the design is used up; it is fitted to
 /// no fewer.
 const LEAST_MEASURED: usize = 3;
@@ -61,6 +63,7 @@ const EARLIER_CANDIDATES: usize = 50;
 const DESIGN_STREAM: u64 = 0;
 const REFIT_STREAM: u64 = 1 << 32;
 const PURSUIT_STREAM: u64 = 2 << 32;
+const DOUBT_STREAM: u64 = 3 << 32;
 const REST_STREAM: u64 = u64::MAX;
 
 struct Candidates {
@@ -92,25 +95,44 @@ fn earlier(space: &Space, setup: &Setup) -> Vec<(Config, Option<f64>)> {
         .collect()
 }
 
+/// Random configs for the design: without repeats, and where there are learnt constraints such as meet none, as long
+/// as a few draws find one.
+struct Draws<'a> {
+    random: Shuffle,
+    space: &'a Space,
+    doubts: &'a Doubts,
+    rng: ChaCha8Rng,
+}
+
+impl Draws<'_> {
+    fn next(&mut self, taken: &Visited) -> Option<Config> {
+        let attempts = if self.doubts.is_empty() {
+            0
+        } else {
+            DRAWN_TO_AVOID
+        };
+        for _ in 0..attempts {
+            let config = self.space.sample(&mut self.rng)?;
+            if !taken.contains(&config) && self.doubts.of(self.space, &config).is_empty() {
+                return Some(config);
+            }
+        }
+        self.random.next(taken)
+    }
+}
+
 /// Fills the design up to a size with random configs that are little like each other.
-fn spread_out(
-    design: &mut Vec<Config>,
-    size: usize,
-    mut random: Shuffle,
-    axes: &Axes,
-    is_doubted: &dyn Fn(&Config) -> bool,
-) {
+fn spread_out(design: &mut Vec<Config>, size: usize, mut draws: Draws<'_>, axes: &Axes) {
     let mut taken: Visited = design.iter().cloned().collect();
     let mut places: Vec<Vec<f32>> = design.iter().map(|c| axes.place(c)).collect();
     while design.len() < size {
-        let mut best: Option<((bool, f32), Config, Vec<f32>)> = None;
-        for config in (0..DRAWN_FOR_ONE).map_while(|_| random.next(&taken)) {
+        let mut best: Option<(f32, Config, Vec<f32>)> = None;
+        for config in (0..DRAWN_FOR_ONE).map_while(|_| draws.next(&taken)) {
             let place = axes.place(&config);
             let distances = places.iter().map(|other| axes.distance(&place, other));
             let nearest = distances.fold(f32::INFINITY, f32::min);
-            let merit = (!is_doubted(&config), nearest);
-            if best.as_ref().is_none_or(|(most, ..)| merit > *most) {
-                best = Some((merit, config, place));
+            if best.as_ref().is_none_or(|(far, ..)| nearest > *far) {
+                best = Some((nearest, config, place));
             }
         }
         let Some((_, config, place)) = best else {
@@ -170,8 +192,13 @@ impl Auto {
         let design_size = design.len() + drawn;
         let random = Shuffle::new(space.clone(), generator(seed, DESIGN_STREAM));
         let doubts = Doubts::new(&setup.doubts);
-        let is_doubted = |config: &Config| !doubts.of(&space, config).is_empty();
-        spread_out(&mut design, design_size, random, &axes, &is_doubted);
+        let draws = Draws {
+            random,
+            space: &space,
+            doubts: &doubts,
+            rng: generator(seed, DOUBT_STREAM),
+        };
+        spread_out(&mut design, design_size, draws, &axes);
         Auto {
             design: design.into(),
             design_size,

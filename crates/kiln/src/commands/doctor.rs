@@ -51,7 +51,7 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     if interrupt::asked() {
         return Err(interrupted());
     }
-    note(&noted_root, file.as_ref(), &report)?;
+    note(&noted_root, file.as_ref(), &report);
     match args.json {
         true => printer::document(&report.json()),
         false => printer::data(&report.text()),
@@ -60,15 +60,15 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
 }
 
 /// That somebody looked, for the record of a project that has one. A store that cannot be used is for others to report.
-fn note(root: &Path, file: Option<&ManifestFile>, report: &Report) -> Result<(), Failure> {
+fn note(root: &Path, file: Option<&ManifestFile>, report: &Report) {
     let Ok(Some(mut store)) = SqliteStore::open_existing(root) else {
-        return Ok(());
+        return;
     };
     let run = DoctorRun {
         manifest: file.map_or_else(String::new, ManifestFile::name),
         problems: report.problems(),
     };
-    store.enter(now_unix_ms(), &Entry::DoctorRan(run))
+    let _ = store.enter(now_unix_ms(), &Entry::DoctorRan(run));
 }
 
 fn here() -> PathBuf {

@@ -244,7 +244,8 @@ fn export(
             "schema_version": 1, "file": to.display().to_string(), "bytes": bytes, "lessons": count,
         }));
     } else {
-        printer::talk(&format!("wrote {count} lessons to {}", to.display()));
+        let noun = if count == 1 { "lesson" } else { "lessons" };
+        printer::talk(&format!("wrote {count} {noun} to {}", to.display()));
     }
     Ok(Exit::Success)
 }
@@ -280,7 +281,7 @@ fn import(args: &ProjectArgs, file: &Path, kernel: Option<&str>) -> Result<Exit,
         printer::document(&json!({"schema_version": 1, "new": new, "merged": merged}));
     } else {
         printer::talk(&format!(
-            "imported {new} new lessons, {merged} that were known; `kiln lessons list` shows them"
+            "imported: {new} new, {merged} that were known; `kiln lessons list` shows them"
         ));
     }
     Ok(Exit::Success)

@@ -126,15 +126,15 @@ fn study<B: Bench>(
     if args.timings {
         printer::talk(&report::timings(&timings, started.elapsed()));
     }
-    let learnt = learn::lessons::learn(&study, store)?;
-    if let Some(sentence) = learnt.sentence() {
-        printer::talk(&sentence);
-    }
     let place = store.path().display().to_string();
     if args.json {
         printer::document(&report::json::document(&study, &place));
     } else if !args.events {
         printer::data(&report::terminal::summary(&study, &place));
+    }
+    // Last: what was found has been said, whatever becomes of what it teaches.
+    if let Some(sentence) = learn::lessons::learn(&study, store)?.sentence() {
+        printer::talk(&sentence);
     }
     Ok(report::exit_code(&study))
 }

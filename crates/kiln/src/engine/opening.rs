@@ -133,7 +133,7 @@ pub fn create(
     };
     if task.replayed.is_none() {
         // So that this version can be measured again when the source has moved on.
-        learn::sources::keep(task, store)?;
+        learn::sources::keep_if_possible(task, store)?;
     }
     let event = Event::StudyStarted(Box::new(header));
     let id = store.create(&event)?;

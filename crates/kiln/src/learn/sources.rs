@@ -19,6 +19,14 @@ pub fn identity(task: &Task) -> String {
     task.sources_hash()[..IDENTITY_DIGITS].to_string()
 }
 
+/// Keeps the files of a task if they can be kept: a study must not fail because a header lies in an odd place.
+pub fn keep_if_possible(task: &Task, store: &mut dyn Store) -> Result<(), Failure> {
+    match sources_of(task) {
+        Ok(_) => keep(task, store).map(|_| ()),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Keeps the files of a task, if they are not kept yet, and returns their digest.
 pub fn keep(task: &Task, store: &mut dyn Store) -> Result<String, Failure> {
     let sources = sources_of(task)?;
