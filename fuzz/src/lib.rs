@@ -8,6 +8,7 @@ pub mod cache_entry;
 pub mod expression;
 pub mod frame;
 pub mod gate_file;
+pub mod lessons;
 pub mod manifest;
 pub mod markup;
 pub mod npy;
@@ -21,11 +22,12 @@ use kiln_core::diagnostic::Diagnostic;
 /// A check by the name of its target.
 pub type Check = fn(&[u8]);
 
-pub const TARGETS: [(&str, Check); 10] = [
+pub const TARGETS: [(&str, Check); 11] = [
     ("cache_entry", cache_entry::check),
     ("expression", expression::check),
     ("frame", frame::check),
     ("gate_file", gate_file::check),
+    ("lessons", lessons::check),
     ("manifest", manifest::check),
     ("markup", markup::check),
     ("npy", npy::check),

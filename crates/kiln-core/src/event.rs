@@ -65,6 +65,9 @@ pub struct StudyHeader {
     /// What the search was told of an earlier study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
+    /// Learnt constraints that the search was told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<LearntConstraint>,
     /// Compilers side by side when the search weighs gain against cost; `None` when it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compilers: Option<usize>,
@@ -103,6 +106,17 @@ pub struct EarlierTrial {
     pub config: Assignment,
     /// `None` for a failure.
     pub ns: Option<f64>,
+}
+
+/// A learnt constraint, as far as the search needs it. Kept whole, for the lesson may change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LearntConstraint {
+    pub lesson: String,
+    /// Configs that meet it fail.
+    pub when: String,
+    /// Trials that met it and failed, and that met it and worked.
+    pub failed: f64,
+    pub worked: f64,
 }
 
 /// What must be equal for an interrupted study to be continued. Each part has a name so that a

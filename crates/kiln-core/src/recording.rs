@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use thiserror::Error;
 
-use crate::event::{Confirmation, Earlier};
+use crate::event::{Confirmation, Earlier, LearntConstraint};
 use crate::manifest::Manifest;
 use crate::protocol::DeviceInfo;
 use crate::space::{MOST_TUNABLES, Tunable};
@@ -49,6 +49,9 @@ pub struct Recording {
     /// What the search knew from an earlier study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
+    /// Learnt constraints that the search was told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<LearntConstraint>,
     pub seed: u64,
     /// Candidates asked for at a time: what a strategy knew when it was asked.
     pub batch: usize,
@@ -143,6 +146,7 @@ impl Recording {
             tunables: manifest.tunables,
             strategy: header.strategy.clone(),
             earlier: header.earlier.clone(),
+            doubts: header.doubts.clone(),
             seed: header.seed,
             batch: header.batch,
             finished: study.finished,
@@ -511,6 +515,7 @@ mod tests {
                 tunables,
                 strategy: "tpe".into(),
                 earlier: None,
+                doubts: Vec::new(),
                 seed: u64::MAX,
                 batch: 4,
                 finished: true,

@@ -14,11 +14,13 @@ use thiserror::Error;
 use crate::diagnostic::nearest;
 use crate::space::{Config, Space};
 use crate::trial::Outcome;
+pub use doubt::Doubt;
 use explorer::Explorer;
 
 mod annealing;
 mod auto;
 pub(crate) mod axes;
+mod doubt;
 mod explorer;
 mod feasibility;
 mod forest;
@@ -108,6 +110,8 @@ pub struct Setup {
     /// Whether seconds are scarce rather than trials. `auto` then weighs what a trial should gain
     /// against what it should cost, by what it was told with `spent`.
     pub by_time: bool,
+    /// Learnt constraints. `auto` takes configs that meet one for improbable; the others do not look at it.
+    pub doubts: Vec<Doubt>,
 }
 
 /// The strategy of that name, with nothing known beforehand.

@@ -26,6 +26,69 @@ pub struct Study {
     pub resumed: u64,
     /// Time spent in all processes that worked on this study.
     pub wall_ms: u64,
+    pub moments: Moments,
+}
+
+/// When things happened, in milliseconds of wall time since the study began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Moments {
+    pub baseline_ms: Option<u64>,
+    /// The first trial that compiled, ran and was right.
+    pub first_working_ms: Option<u64>,
+    pub search_finished_ms: Option<u64>,
+    pub confirmed_ms: Option<u64>,
+    pub longest_silence: Option<Silence>,
+}
+
+/// A stretch without anything to report.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Silence {
+    pub ms: u64,
+    /// What ended it.
+    pub before: Milestone,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Milestone {
+    Baseline,
+    Trial(u64),
+    SearchFinished,
+    Confirmed,
+    Finished,
+}
+
+impl Moments {
+    fn note(&mut self, before_ms: u64, wall_ms: u64, event: &Event) {
+        let milestone = match event {
+            // A profile is made whenever somebody looks, and takes nothing from the study's time.
+            Event::StudyStarted(_) | Event::Resumed { .. } | Event::Profiled(_) => return,
+            Event::BaselineMeasured { .. } | Event::AlsoMeasured { .. } => {
+                self.baseline_ms.get_or_insert(wall_ms);
+                Milestone::Baseline
+            }
+            Event::TrialFinished(trial) => {
+                if trial.outcome.measurement().is_some() {
+                    self.first_working_ms.get_or_insert(wall_ms);
+                }
+                Milestone::Trial(trial.number)
+            }
+            Event::SearchFinished { .. } => {
+                self.search_finished_ms = Some(wall_ms);
+                Milestone::SearchFinished
+            }
+            Event::Confirmed(_) => {
+                self.confirmed_ms = Some(wall_ms);
+                Milestone::Confirmed
+            }
+            Event::StudyFinished => Milestone::Finished,
+        };
+        let ms = wall_ms.saturating_sub(before_ms);
+        if self.longest_silence.is_none_or(|longest| ms > longest.ms) {
+            let before = milestone;
+            self.longest_silence = Some(Silence { ms, before });
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +125,7 @@ impl Study {
             profiles: Vec::new(),
             resumed: 0,
             wall_ms: 0,
+            moments: Moments::default(),
         };
         for (wall_ms, event) in events {
             study.apply(wall_ms, event);
@@ -70,6 +134,7 @@ impl Study {
     }
 
     pub fn apply(&mut self, wall_ms: u64, event: Event) {
+        self.moments.note(self.wall_ms, wall_ms, &event);
         self.wall_ms = self.wall_ms.max(wall_ms);
         match event {
             // A second header cannot be written; the first one counts.

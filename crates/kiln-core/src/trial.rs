@@ -23,6 +23,19 @@ pub struct Trial {
     pub compile: Option<CompileFacts>,
     /// Wall time spent on this trial outside the compiler.
     pub run_ms: f64,
+    /// What of it went where; `None` in records of kilns that did not look, and where nothing ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
+}
+
+/// Wall time of one trial by step, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Until its compiler was done.
+    pub waiting_ms: f64,
+    /// Loading and checking, the reference included.
+    pub checking_ms: f64,
+    pub timing_ms: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

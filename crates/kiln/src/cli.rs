@@ -8,6 +8,7 @@ use crate::{exit, settings};
 
 mod compare;
 mod export;
+mod learn;
 mod profile;
 mod report;
 
@@ -69,6 +70,15 @@ pub enum Verb {
     /// Write a first manifest for a C or CUDA source file
     #[command(after_help = "Example:\n  kiln init my_kernel.c")]
     Init(InitArgs),
+    /// Record a hypothesis and an edit, measure it against the incumbent, keep or reject it
+    #[command(after_help = format!(
+        "Example:\n  kiln iterate kernels/vector_add --history\n\n{}",
+        exit::ITERATE_HELP
+    ))]
+    Iterate(IterateArgs),
+    /// What was learnt about kernels: list, show, export, import, forget
+    #[command(after_help = "Example:\n  kiln lessons list")]
+    Lessons(LessonsArgs),
     /// List, show, record or export the studies of a project
     #[command(after_help = "Example:\n  kiln studies list")]
     Studies(StudiesArgs),
@@ -255,6 +265,7 @@ pub struct SpaceArgs {
     pub json: bool,
 }
 
+pub use learn::{IterateArgs, LessonFormat, LessonsArgs, LessonsVerb};
 pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
@@ -292,6 +303,17 @@ pub enum StudiesVerb {
         /// Also list every trial
         #[arg(long)]
         trials: bool,
+        /// Show all twelve checks of good practice, not only those that fire
+        #[arg(long)]
+        practice: bool,
+        #[command(flatten)]
+        project: ProjectArgs,
+    },
+    /// Whether studies of a kernel get faster from one to the next
+    #[command(after_help = "Example:\n  kiln studies trend")]
+    Trend {
+        /// Name of the kernel [default: that of the latest measured study]
+        kernel: Option<String>,
         #[command(flatten)]
         project: ProjectArgs,
     },

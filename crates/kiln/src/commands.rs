@@ -8,6 +8,8 @@ pub mod explain;
 pub mod export;
 pub mod gate;
 pub mod init;
+pub mod iterate;
+pub mod lessons;
 pub mod profile;
 pub mod redteam;
 pub mod replay;

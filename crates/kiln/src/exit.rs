@@ -50,6 +50,16 @@ Exit codes, by the worst shape:
   6    a side is wrong, crashes or does not compile; nothing was timed
   130  interrupted";
 
+pub const ITERATE_HELP: &str = "\
+Exit codes:
+  0    kept: the edited kernel is faster than the incumbent by more than the margin
+  1    rejected: it is slower, or not faster
+  2    bad usage, a bad manifest, no incumbent, or nothing was edited
+  3    the machine cannot: no compiler, no device, disk full
+  4    UNDECIDED: the measurements are too noisy to say; rejected for now
+  6    a side is wrong, crashes or does not compile; nothing was timed
+  130  interrupted";
+
 pub const GATE_HELP: &str = "\
 Exit codes, by the worst shape:
   0    pass: FASTER or SAME on every shape (with `--undecided pass`, or UNDECIDED)

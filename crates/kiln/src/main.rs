@@ -11,6 +11,7 @@ mod export;
 mod gate;
 mod gates;
 mod interchange;
+mod learn;
 mod nvml;
 mod packed;
 mod printer;
@@ -46,6 +47,8 @@ fn main() {
         Verb::Export(args) => commands::export::run(&args),
         Verb::Verify(args) => commands::verify::run(&args),
         Verb::Init(args) => commands::init::run(&args),
+        Verb::Iterate(args) => commands::iterate::run(&args),
+        Verb::Lessons(args) => commands::lessons::run(&args),
         Verb::Studies(args) => commands::studies::run(&args),
         Verb::Report(args) => commands::report::run(&args),
         Verb::Explain(args) => commands::explain::run(&args),

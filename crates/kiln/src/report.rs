@@ -16,6 +16,7 @@ pub mod html;
 pub mod json;
 pub mod markdown;
 mod progress;
+pub mod retrospective;
 mod roofline;
 pub mod shapes;
 pub mod terminal;

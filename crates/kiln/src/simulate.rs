@@ -75,6 +75,7 @@ pub fn repeats(
                             None => Vec::new(),
                         },
                         by_time: plan.seconds.is_some(),
+                        doubts: Vec::new(),
                     };
                     let Ok(mut strategy) =
                         search::strategy_with(name, Arc::clone(&space), seed, &setup)

@@ -1,6 +1,7 @@
 //! What happened, kept for good. Append-only: a finished trial never changes.
 
 use kiln_core::event::{Event, StudyHeader};
+use kiln_core::journal::{Dated, Entry};
 use kiln_core::study::Study;
 use kiln_core::verdict::Comparison;
 
@@ -30,4 +31,8 @@ pub trait Store {
     fn study(&self, id: u64) -> Result<Study, Failure>;
     /// All studies, oldest first.
     fn studies(&self) -> Result<Vec<StudySummary>, Failure>;
+    /// Adds to what the project keeps beside its studies; as safe as an event.
+    fn enter(&mut self, unix_ms: u64, entry: &Entry) -> Result<(), Failure>;
+    /// All entries, oldest first.
+    fn journal(&self) -> Result<Vec<Dated>, Failure>;
 }

@@ -62,6 +62,15 @@ fn every_help_has_an_example_that_runs() {
         &["tune", "kernels/vector_add", "--trials", "2", "--json"],
         &[1, 4],
     );
+    // And a lesson to look at.
+    let lessons = common::repository().join("fuzz/seeds/lessons/sample.toml");
+    let lessons = lessons.to_str().unwrap();
+    assert!(
+        project
+            .run(&["lessons", "import", lessons])
+            .status
+            .success()
+    );
     let verbs = verbs(&project, &[]);
     assert!(verbs.len() > 10, "{verbs:?}");
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_kiln"));

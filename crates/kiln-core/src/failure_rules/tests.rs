@@ -96,6 +96,7 @@ fn trials(
                 skipped_shapes: Vec::new(),
                 compile: None,
                 run_ms: 0.0,
+                spent: None,
             }
         })
         .collect()

@@ -56,6 +56,7 @@ impl Table {
             skipped_shapes: Vec::new(),
             compile: trial.compile.clone(),
             run_ms: 0.0,
+            spent: None,
         });
         let origin = Origin {
             kernel: Some(recording.kernel.clone()),

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use rand_chacha::ChaCha8Rng;
 
 use super::axes::Axes;
+use super::doubt::Doubts;
 use super::feasibility::Feasibility;
 use super::gaussian::Kernel;
 use super::improvement::{at_most, log_expected_improvement};
@@ -32,6 +33,8 @@ const DESIGN: usize = 10;
 /// Each of them is the one of this many random configs that is least like those before it. A Latin
 /// hypercube spreads further, and on some recorded spaces is worse than chance by 0.05 of the optimum.
 const DRAWN_FOR_ONE: usize = 4;
+/// Draws until one meets no learnt constraint; more says that hardly any does.
+const DRAWN_TO_AVOID: usize = 64;
 /// The model begins when this many trials are measured, or the design is used up; it is fitted to
 /// no fewer.
 const LEAST_MEASURED: usize = 3;
@@ -60,6 +63,7 @@ const EARLIER_CANDIDATES: usize = 50;
 const DESIGN_STREAM: u64 = 0;
 const REFIT_STREAM: u64 = 1 << 32;
 const PURSUIT_STREAM: u64 = 2 << 32;
+const DOUBT_STREAM: u64 = 3 << 32;
 const REST_STREAM: u64 = u64::MAX;
 
 struct Candidates {
@@ -67,7 +71,17 @@ struct Candidates {
     visited: Vec<bool>,
     /// By candidate, where there is an earlier study.
     expected: Vec<f64>,
+    /// By candidate, the learnt constraints it meets, where there are any.
+    doubted: Vec<Vec<u16>>,
     panel: Panel,
+}
+
+/// Which candidates are looked at.
+#[derive(Clone, Copy)]
+enum Among {
+    All,
+    /// Those that put a learnt constraint to the test, as if it were not known.
+    Doubted,
 }
 
 /// The trials of the earlier study whose configs are valid here.
@@ -81,13 +95,39 @@ fn earlier(space: &Space, setup: &Setup) -> Vec<(Config, Option<f64>)> {
         .collect()
 }
 
+/// Random configs for the design: without repeats, and where there are learnt constraints such as meet none, as long
+/// as a few draws find one.
+struct Draws<'a> {
+    random: Shuffle,
+    space: &'a Space,
+    doubts: &'a Doubts,
+    rng: ChaCha8Rng,
+}
+
+impl Draws<'_> {
+    fn next(&mut self, taken: &Visited) -> Option<Config> {
+        let attempts = if self.doubts.is_empty() {
+            0
+        } else {
+            DRAWN_TO_AVOID
+        };
+        for _ in 0..attempts {
+            let config = self.space.sample(&mut self.rng)?;
+            if !taken.contains(&config) && self.doubts.of(self.space, &config).is_empty() {
+                return Some(config);
+            }
+        }
+        self.random.next(taken)
+    }
+}
+
 /// Fills the design up to a size with random configs that are little like each other.
-fn spread_out(design: &mut Vec<Config>, size: usize, mut random: Shuffle, axes: &Axes) {
+fn spread_out(design: &mut Vec<Config>, size: usize, mut draws: Draws<'_>, axes: &Axes) {
     let mut taken: Visited = design.iter().cloned().collect();
     let mut places: Vec<Vec<f32>> = design.iter().map(|c| axes.place(c)).collect();
     while design.len() < size {
         let mut best: Option<(f32, Config, Vec<f32>)> = None;
-        for config in (0..DRAWN_FOR_ONE).map_while(|_| random.next(&taken)) {
+        for config in (0..DRAWN_FOR_ONE).map_while(|_| draws.next(&taken)) {
             let place = axes.place(&config);
             let distances = places.iter().map(|other| axes.distance(&place, other));
             let nearest = distances.fold(f32::INFINITY, f32::min);
@@ -123,6 +163,7 @@ pub(super) struct Auto {
     /// The logarithm of what trials cost, and whether that matters.
     costs: HashMap<Config, f64>,
     by_time: bool,
+    doubts: Doubts,
     /// Asked, not told.
     pending: Vec<Config>,
     visited: Visited,
@@ -150,7 +191,14 @@ impl Auto {
         }
         let design_size = design.len() + drawn;
         let random = Shuffle::new(space.clone(), generator(seed, DESIGN_STREAM));
-        spread_out(&mut design, design_size, random, &axes);
+        let doubts = Doubts::new(&setup.doubts);
+        let draws = Draws {
+            random,
+            space: &space,
+            doubts: &doubts,
+            rng: generator(seed, DOUBT_STREAM),
+        };
+        spread_out(&mut design, design_size, draws, &axes);
         Auto {
             design: design.into(),
             design_size,
@@ -162,6 +210,7 @@ impl Auto {
             prior,
             costs: HashMap::new(),
             by_time: setup.by_time,
+            doubts,
             pending: Vec::new(),
             visited: Visited::new(),
             fitted: 0,
@@ -184,11 +233,16 @@ impl Auto {
                 found => return found,
             }
         }
-        self.most_promising()
+        let probe = match self.doubts.is_probe(self.visited.len()) {
+            true => self.most_promising(Among::Doubted),
+            false => None,
+        };
+        probe
+            .or_else(|| self.most_promising(Among::All))
             .or_else(|| self.chance.next(&self.visited))
     }
 
-    fn most_promising(&mut self) -> Option<Config> {
+    fn most_promising(&mut self, among: Among) -> Option<Config> {
         if self.fitted == 0 {
             return None;
         }
@@ -223,7 +277,13 @@ impl Auto {
                 let top = targets.best / trust.spread;
                 let price = prices.as_ref().map_or(0.0, |prices| prices[i]);
                 let chance = chances.as_ref().map_or(0.0, |chances| chances[i]);
-                let weight = chance - price;
+                let met = group.doubted.get(i).map_or(&[][..], Vec::as_slice);
+                let doubt = match among {
+                    Among::All => self.doubts.log_chance(met),
+                    Among::Doubted if self.doubts.tests(met) => 0.0,
+                    Among::Doubted => continue,
+                };
+                let weight = chance + doubt - price;
                 if best.is_some_and(|(high, _)| at_most(top, mean, deviation) + weight <= high) {
                     continue;
                 }
@@ -381,6 +441,13 @@ impl Auto {
                 .prior
                 .as_ref()
                 .map_or(Vec::new(), |p| p.expect(&points)),
+            doubted: match self.doubts.is_empty() {
+                true => Vec::new(),
+                false => configs
+                    .iter()
+                    .map(|c| self.doubts.of(&self.space, c))
+                    .collect(),
+            },
             panel: Panel::new(&points, self.axes.iter().count()),
             configs,
         });
@@ -424,6 +491,8 @@ impl Strategy for Auto {
         self.visit(config);
         self.pending.retain(|c| c != config);
         self.told.push((config.clone(), log_time(outcome)));
+        let worked = log_time(outcome).is_some();
+        self.doubts.tell(&self.space, config, worked);
         if let Some(prior) = &self.prior {
             self.expected
                 .extend(prior.expect(&[self.axes.place(config)]));

@@ -6,12 +6,14 @@
 //! printed) and `KILN_PLOTS` (folder to write plots to).
 
 mod plot;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use tables::{spaces, tables};
 
 const BUDGETS: [usize; 4] = [25, 50, 100, 200];
 const TRIALS: usize = 200;
@@ -53,41 +55,6 @@ fn main() {
     if let Some(folder) = std::env::var_os("KILN_PLOTS").map(PathBuf::from) {
         plots(&names, &found, &peers, &folder);
     }
-}
-
-/// The full collection where there is one, otherwise what the repository carries.
-fn spaces() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let given = std::env::var_os("KILN_SPACES").map(PathBuf::from);
-    let beside = here.join("../../../shared/spaces");
-    let own = here.join("tests/spaces");
-    given
-        .or_else(|| beside.is_dir().then_some(beside))
-        .unwrap_or(own)
-}
-
-fn tables(spaces: &Path) -> Vec<PathBuf> {
-    let list = |folder: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|e| e.path()).collect()
-    };
-    let is_table = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.ends_with(".json.gz") && !name.ends_with("_T4.json.gz")
-    };
-    let mut tables: Vec<PathBuf> = list(spaces)
-        .into_iter()
-        .filter(|folder| folder.join("T1.json").is_file())
-        .flat_map(|folder| list(&folder))
-        .filter(is_table)
-        .collect();
-    tables.sort();
-    assert!(
-        !tables.is_empty(),
-        "no recorded spaces in {}; set KILN_SPACES",
-        spaces.display()
-    );
-    tables
 }
 
 fn replay(table: &Path, strategies: &str, repeats: &str, batch: &str) -> Found {

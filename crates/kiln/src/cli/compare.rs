@@ -103,7 +103,7 @@ pub struct TellArgs {
     pub junit: Option<PathBuf>,
 }
 
-fn fraction(text: &str) -> Result<f64, String> {
+pub fn fraction(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..1.0).contains(&value) => Ok(value),
         _ => Err("expected a fraction from 0 to below 1: 0.03 is 3 %".into()),

@@ -14,13 +14,18 @@ mod toolkit;
 mod tools;
 mod walls;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use kiln_core::journal::{DoctorRun, Entry};
 
 use crate::cli::DoctorArgs;
 use crate::engine::{children, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
+use crate::learn::now_unix_ms;
 use crate::nvml;
+use crate::project::ManifestFile;
+use crate::store::{SqliteStore, Store};
 use crate::{printer, project};
 
 use finding::Finding;
@@ -39,17 +44,31 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
     };
     let needs = file.as_ref().map(Needs::of);
     let root = file.as_ref().map_or_else(here, |file| file.root.clone());
+    let noted_root = root.clone();
     let report = Report::new(examine(needs.as_ref(), root, until), needs.as_ref());
     // Whatever did not answer is not waited for, and must not live on.
     children::kill_all();
     if interrupt::asked() {
         return Err(interrupted());
     }
+    note(&noted_root, file.as_ref(), &report);
     match args.json {
         true => printer::document(&report.json()),
         false => printer::data(&report.text()),
     }
     Ok(report.exit())
+}
+
+/// That somebody looked, for the record of a project that has one. A store that cannot be used is for others to report.
+fn note(root: &Path, file: Option<&ManifestFile>, report: &Report) {
+    let Ok(Some(mut store)) = SqliteStore::open_existing(root) else {
+        return;
+    };
+    let run = DoctorRun {
+        manifest: file.map_or_else(String::new, ManifestFile::name),
+        problems: report.problems(),
+    };
+    let _ = store.enter(now_unix_ms(), &Entry::DoctorRan(run));
 }
 
 fn here() -> PathBuf {

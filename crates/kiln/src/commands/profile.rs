@@ -13,6 +13,7 @@ use crate::cli::ProfileArgs;
 use crate::commands::compare;
 use crate::exit::{Exit, Failure};
 use crate::gate::{Shapes, Stage, config_on, default_config, parse_config};
+use crate::learn;
 use crate::packed;
 use crate::printer;
 use crate::profile::ceilings;
@@ -101,6 +102,7 @@ impl Meant {
                 let event = Event::Profiled(Box::new(profile.clone()));
                 store.append(study.id, study.wall_ms, &event)?;
             }
+            learn::lessons::from_profiles(study, profiles, store)?;
         }
         Ok(())
     }

@@ -5,11 +5,13 @@ mod export;
 use std::path::{Path, PathBuf};
 
 use kiln_core::recording::Recording;
+use kiln_core::retrospective::{self, Retrospective};
 use kiln_core::study::Study;
 use serde_json::json;
 
 use crate::cli::{StudiesArgs, StudiesVerb};
 use crate::exit::{Exit, Failure};
+use crate::learn::history::Past;
 use crate::packed::Existing;
 use crate::printer;
 use crate::project;
@@ -23,8 +25,12 @@ pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
         StudiesVerb::Show {
             id,
             trials,
+            practice,
             project,
-        } => show(&project.project, *id, *trials, project.json),
+        } => show(&project.project, *id, *trials, *practice, project.json),
+        StudiesVerb::Trend { kernel, project } => {
+            trend(&project.project, kernel.as_deref(), project.json)
+        }
         StudiesVerb::Record {
             id,
             to,
@@ -127,9 +133,17 @@ fn latest_measured(folder: &Path) -> Result<u64, Failure> {
     })
 }
 
-fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit, Failure> {
+fn show(
+    folder: &Path,
+    id: Option<u64>,
+    trials: bool,
+    practice: bool,
+    json: bool,
+) -> Result<Exit, Failure> {
     let (store, study) = find(folder, id)?;
     let place = store.path().display().to_string();
+    let past = Past::of_kernel(&store, &study.header.kernel)?;
+    let retrospective = Retrospective::new(&study, &past.history());
     if json {
         let mut document = report::json::document(&study, &place);
         if trials {
@@ -138,12 +152,54 @@ fn show(folder: &Path, id: Option<u64>, trials: bool, json: bool) -> Result<Exit
         if !study.profiles.is_empty() {
             document["profiles"] = json!(study.profiles);
         }
+        document["retrospective"] = json!(retrospective);
         printer::document(&document);
     } else {
         printer::data(&report::terminal::summary(&study, &place));
         if trials {
             printer::data(&report::terminal::trial_list(&study));
         }
+        printer::data(&report::retrospective::lines(&retrospective, practice));
+    }
+    Ok(Exit::Success)
+}
+
+fn trend(folder: &Path, kernel: Option<&str>, json: bool) -> Result<Exit, Failure> {
+    let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
+    let store = open(folder)?.ok_or_else(none)?;
+    let kernel = match kernel {
+        Some(kernel) => kernel.to_string(),
+        None => store.study(latest_measured(folder)?)?.header.kernel,
+    };
+    let past = Past::of_kernel(&store, &kernel)?;
+    if past.studies.is_empty() {
+        let known: std::collections::BTreeSet<String> = store
+            .studies()?
+            .into_iter()
+            .filter(|s| s.header.replayed_from.is_none())
+            .map(|s| s.header.kernel)
+            .collect();
+        let known: Vec<String> = known.iter().map(|k| format!("`{k}`")).collect();
+        return Err(Failure::usage(format!(
+            "no study of a kernel `{}` was measured here",
+            kiln_core::diagnostic::printable(&kernel)
+        ))
+        .hint(match known.is_empty() {
+            true => "`kiln tune` makes one".to_string(),
+            false => format!("there are studies of {}", known.join(", ")),
+        }));
+    }
+    let trend = retrospective::trend(&kernel, &past.history());
+    if json {
+        let mut document = json!({"schema_version": 1});
+        if let (Some(into), serde_json::Value::Object(fields)) =
+            (document.as_object_mut(), json!(trend))
+        {
+            into.extend(fields);
+        }
+        printer::document(&document);
+    } else {
+        printer::data(&report::retrospective::trend_table(&trend));
     }
     Ok(Exit::Success)
 }

@@ -22,6 +22,7 @@ use crate::engine::tune::{self, Options, Recorded};
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
 use crate::exit::{Exit, Failure};
+use crate::learn;
 use crate::nvml;
 use crate::printer;
 use crate::project;
@@ -150,6 +151,10 @@ fn study<B: Bench>(
     } else if !args.events {
         printer::data(&report::terminal::summary(&study, &place));
     }
+    // Last: what was found has been said, whatever becomes of what it teaches.
+    if let Some(sentence) = learn::lessons::learn(&study, store)?.sentence() {
+        printer::talk(&sentence);
+    }
     Ok(report::exit_code(&study))
 }
 
@@ -209,6 +214,7 @@ fn options(args: &TuneArgs, task: &Task) -> Options {
             (None, false) => EarlierChoice::Latest,
         },
         among: Vec::new(),
+        doubts: args.cold.then(Vec::new),
         recorded: None,
     }
 }
@@ -222,6 +228,9 @@ fn repeat(args: &TuneArgs, recording: &Recording, options: &mut Options) {
     }
     if let (EarlierChoice::Latest, Some(earlier)) = (&options.earlier, &recording.earlier) {
         options.earlier = EarlierChoice::Given(earlier.clone());
+    }
+    if !args.cold {
+        options.doubts = Some(recording.doubts.clone());
     }
     if args.trials.is_none() {
         options.trials = options.trials.max(recording.trials.len() as u64);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
-use kiln_core::trial::{Assignment, CompileFacts, Crash, CrashCause, Outcome, Phase, Trial};
+use kiln_core::trial::{Assignment, CompileFacts, Crash, CrashCause, Outcome, Phase, Spent, Trial};
 
 use super::compile_pool::{Build, Built, CompilePool};
 use super::confirm::{Candidate, Confirmer};
@@ -22,6 +22,7 @@ pub struct Tried {
     pub outcome: Outcome,
     pub skipped_shapes: Vec<String>,
     pub compile: Option<CompileFacts>,
+    pub spent: Option<Spent>,
 }
 
 /// The dangerous and slow half of a study. The other half, `tune`, decides and stores.
@@ -289,7 +290,8 @@ impl Bench for LiveBench<'_> {
     ) -> Result<Tried, Failure> {
         let started = Instant::now();
         let built = self.pool.wait(number)?;
-        self.timings.waiting_for_compilers += started.elapsed();
+        let waited = started.elapsed();
+        self.timings.waiting_for_compilers += waited;
         let build = self.builds.remove(&number).expect("submitted before");
         if interrupt::asked() {
             return Err(interrupted());
@@ -316,13 +318,19 @@ impl Bench for LiveBench<'_> {
             seeds,
             best_ns,
         )?;
-        self.timings.running += started.elapsed();
+        let ran = started.elapsed();
+        self.timings.running += ran;
         self.timings.on_device += evaluated.on_device;
         self.timings.candidates += 1;
         Ok(Tried {
             outcome: evaluated.outcome,
             skipped_shapes: evaluated.skipped_shapes,
             compile: Some(facts),
+            spent: Some(Spent {
+                waiting_ms: milliseconds(waited),
+                checking_ms: milliseconds(ran.saturating_sub(evaluated.timing)),
+                timing_ms: milliseconds(evaluated.timing),
+            }),
         })
     }
 
@@ -387,5 +395,11 @@ fn not_run(outcome: Outcome, compile: Option<CompileFacts>) -> Tried {
         outcome,
         skipped_shapes: Vec::new(),
         compile,
+        spent: None,
     }
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    // Microseconds are enough, and keep the record short.
+    (time.as_secs_f64() * 1e6).round() / 1e3
 }

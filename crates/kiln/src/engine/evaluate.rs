@@ -1,7 +1,7 @@
 //! One candidate in a worker: load, check on every shape, time, check what was timed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kiln_core::input;
 use kiln_core::manifest::Shape;
@@ -97,6 +97,8 @@ pub struct Evaluated {
     pub skipped_shapes: Vec<String>,
     /// Time the device itself was at work, where it can tell.
     pub on_device: Duration,
+    /// In timing, up to where it ended; the rest was loading and checking.
+    pub timing: Duration,
 }
 
 /// Computes the expected outputs a batch will need, so that timing does not wait for them.
@@ -133,9 +135,11 @@ pub fn evaluate(
             contender,
             seeds,
             place: Place::default(),
+            timing: None,
         };
         let result = run.everything(&mut worker, best_ns);
         let place = run.place;
+        let timing = run.timing.map_or(Duration::ZERO, |began| began.elapsed());
         let outcome = match result {
             Ok(measurement) => Outcome::Measured(measurement),
             Err(Stop::Worker(WorkerEnd::Signal(9))) if forgiven < OUTSIDE_KILLS_FORGIVEN => {
@@ -158,6 +162,7 @@ pub fn evaluate(
             outcome,
             skipped_shapes,
             on_device,
+            timing,
         });
     }
 }
@@ -244,6 +249,8 @@ struct Run<'t> {
     contender: &'t Contender,
     seeds: Seeds,
     place: Place,
+    /// When timing began.
+    timing: Option<Instant>,
 }
 
 impl Run<'_> {
@@ -262,6 +269,7 @@ impl Run<'_> {
             error_ratio = error_ratio.max(self.check(worker, shape, index, deadline)?);
         }
         self.crew.settle();
+        self.timing = Some(Instant::now());
         let (measurement, ratio) = self.time(worker, best_ns, deadline)?;
         Ok(Measurement {
             error_ratio: error_ratio.max(ratio),

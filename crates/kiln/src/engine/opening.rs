@@ -1,7 +1,8 @@
 //! The beginning of a study: a new one, or one that was interrupted and may go on.
 
 use kiln_core::admission::Admission;
-use kiln_core::event::{Earlier, Event, Identity, StudyHeader};
+use kiln_core::event::{Earlier, Event, Identity, LearntConstraint, StudyHeader};
+use kiln_core::lesson::Lesson;
 use kiln_core::study::Study;
 use kiln_core::trial::Trial;
 
@@ -9,6 +10,7 @@ use super::earlier::EarlierChoice;
 use super::tune::{Observer, Options, Recorded};
 use crate::cache;
 use crate::exit::{Exit, Failure};
+use crate::learn;
 use crate::project;
 use crate::recording::RecordedFile;
 use crate::store::Store;
@@ -95,16 +97,36 @@ pub fn resume_among(
     Ok(Some(study))
 }
 
+/// What is known beforehand.
+pub struct Known {
+    pub earlier: Option<Earlier>,
+    pub lessons: Vec<Lesson>,
+}
+
 /// A new study. `secret` decides inputs and poison.
 pub fn create(
     task: &Task,
     options: &Options,
     secret: u64,
     admission: Option<Admission>,
-    earlier: Option<Earlier>,
+    known: Known,
     store: &mut dyn Store,
     observer: &mut dyn Observer,
 ) -> Result<Study, Failure> {
+    let earlier = known.earlier;
+    for line in learn::lessons::shown(&known.lessons) {
+        observer.note(&line);
+    }
+    let doubts = match &options.doubts {
+        Some(recorded) => recorded.clone(),
+        None => learn::lessons::learnt_constraints(&known.lessons, task, options),
+    };
+    if !doubts.is_empty() {
+        observer.note(
+            "the search takes configs that should fail by these for improbable, not impossible, and probes a few; \
+             `--cold` forgets them",
+        );
+    }
     if let Some(earlier) = &earlier {
         observer.note(&format!(
             "beginning with what {} found ({} trials); `--cold` begins with nothing",
@@ -112,7 +134,13 @@ pub fn create(
             earlier.trials.len()
         ));
     }
-    let event = Event::StudyStarted(Box::new(header(task, options, secret, admission, earlier)));
+    let told = Told { earlier, doubts };
+    let header = header(task, options, secret, admission, told);
+    if task.replayed.is_none() {
+        // So that this version can be measured again when the source has moved on.
+        learn::sources::keep_if_possible(task, store)?;
+    }
+    let event = Event::StudyStarted(Box::new(header));
     let id = store.create(&event)?;
     let study = Study::from_events(id, [(0, event.clone())])
         .map_err(|e| Failure::new(Exit::Bug, e.to_string()))?;
@@ -120,12 +148,18 @@ pub fn create(
     Ok(study)
 }
 
+/// What the search is told at its start.
+struct Told {
+    earlier: Option<Earlier>,
+    doubts: Vec<LearntConstraint>,
+}
+
 fn header(
     task: &Task,
     options: &Options,
     secret: u64,
     admission: Option<Admission>,
-    earlier: Option<Earlier>,
+    told: Told,
 ) -> StudyHeader {
     let manifest = task.manifest();
     StudyHeader {
@@ -142,7 +176,8 @@ fn header(
             .unwrap_or_else(|| cache::random_u64() >> 1),
         secret,
         strategy: options.strategy.clone(),
-        earlier,
+        earlier: told.earlier,
+        doubts: told.doubts,
         compilers: options.minutes.map(|_| options.jobs),
         // On a GPU twice as many are in flight, for the next batch compiles meanwhile.
         batch: match (options.recorded, task.is_cuda()) {
@@ -158,9 +193,7 @@ fn header(
         device: task.device.clone(),
         space: task.space_facts(),
         admission: admission.map(Box::new),
-        created_unix_ms: std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |d| d.as_millis() as u64),
+        created_unix_ms: learn::now_unix_ms(),
         kiln_version: env!("CARGO_PKG_VERSION").into(),
     }
 }
@@ -182,8 +215,13 @@ pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
             batch: recording.batch,
         }),
         among: Vec::new(),
+        doubts: Some(recording.doubts.clone()),
     };
-    let mut header = header(&task, &options, 0, None, recording.earlier.clone());
+    let told = Told {
+        earlier: recording.earlier.clone(),
+        doubts: recording.doubts.clone(),
+    };
+    let mut header = header(&task, &options, 0, None, told);
     header.device = recording.device.clone();
     header.created_unix_ms = recording.created_unix_ms;
     header.kiln_version.clone_from(&recording.kiln_version);
@@ -207,6 +245,7 @@ pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
             skipped_shapes: trial.skipped_shapes.clone(),
             compile: trial.compile.clone(),
             run_ms: 0.0,
+            spent: None,
         }))
     }));
     let confirmed = recording.confirmation.clone();

@@ -234,6 +234,7 @@ impl Bench for ReplayBench<'_> {
             outcome: gated.unwrap_or_else(|| recorded.outcome.clone()),
             skipped_shapes: recorded.skipped_shapes.clone(),
             compile,
+            spent: None,
         })
     }
 

@@ -140,7 +140,11 @@ impl<'t> Together<'t, '_> {
                     self.options,
                     secret,
                     admission,
-                    earlier,
+                    // Told once per shape they would drown all else.
+                    opening::Known {
+                        earlier,
+                        lessons: Vec::new(),
+                    },
                     self.store,
                     self.observer,
                 )?;
@@ -165,6 +169,7 @@ impl<'t> Together<'t, '_> {
             seed_trials: task.manifest().search.seed_trials as usize,
             earlier: earlier::configs(study.header.earlier.as_ref(), &task.space),
             by_time: study.header.compilers.is_some(),
+            doubts: Vec::new(),
         };
         let space = std::sync::Arc::clone(&task.space);
         let mut strategy =
@@ -405,6 +410,7 @@ impl<'t> Together<'t, '_> {
             skipped_shapes: tried.skipped_shapes,
             compile: tried.compile,
             run_ms: started.elapsed().as_secs_f64() * 1e3,
+            spent: tried.spent,
         })
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
-use kiln_core::event::{Event, StopReason};
+use kiln_core::event::{Event, LearntConstraint, StopReason};
 use kiln_core::input;
 use kiln_core::search::{self, Setup, Strategy};
 use kiln_core::space::Config;
@@ -18,6 +18,7 @@ use super::evaluate::Seeds;
 use super::{interrupt, interrupted, opening};
 use crate::cache;
 use crate::exit::{Exit, Failure};
+use crate::learn::lessons;
 use crate::store::Store;
 use crate::task::Task;
 
@@ -37,6 +38,8 @@ pub struct Options {
     pub earlier: EarlierChoice,
     /// Names of all shapes, where several are tuned together.
     pub among: Vec<String>,
+    /// Learnt constraints, as recorded; `None` to take those of the project.
+    pub doubts: Option<Vec<LearntConstraint>>,
     /// Set for a replay.
     pub recorded: Option<Recorded>,
 }
@@ -88,11 +91,14 @@ pub fn tune(
         }
         None => {
             let earlier = earlier::find(task, options, store)?;
+            let lessons = lessons::that_apply(task, store)?;
             let secret = options.new_secret();
             let admission = bench.admit(secret)?;
             let measured = measure_baselines(bench, options, secret, observer)?;
-            let study =
-                opening::create(task, options, secret, admission, earlier, store, observer)?;
+            let study = {
+                let known = opening::Known { earlier, lessons };
+                opening::create(task, options, secret, admission, known, store, observer)?
+            };
             (study, measured)
         }
     };
@@ -208,6 +214,7 @@ impl Tuner<'_> {
             seed_trials: self.task.manifest().search.seed_trials as usize,
             earlier: earlier::configs(header.earlier.as_ref(), &self.task.space),
             by_time: header.compilers.is_some(),
+            doubts: lessons::doubts(&header.doubts, &self.task.space),
         };
         let mut strategy = search::strategy_with(
             &self.options.strategy,
@@ -373,6 +380,7 @@ impl Tuner<'_> {
             skipped_shapes: tried.skipped_shapes,
             compile: tried.compile,
             run_ms: started.elapsed().as_secs_f64() * 1e3,
+            spent: tried.spent,
         })
     }
 

@@ -74,7 +74,11 @@ pub fn record(
 /// The project an entry was recorded with, unpacked.
 pub fn tree(file: &BaselineFile, entry: &Entry) -> Result<Tree, Failure> {
     let missing = || Failure::usage("the baseline names sources that are not there");
-    let sources = file.sources(entry).ok_or_else(missing)?;
+    unpack(file.sources(entry).ok_or_else(missing)?)
+}
+
+/// A project with these files.
+pub fn unpack(sources: &Sources) -> Result<Tree, Failure> {
     let tree = Tree::new(Path::new(&sources.manifest))?;
     for (path, text) in &sources.files {
         tree.write(Path::new(path), text.as_bytes())?;
@@ -91,7 +95,7 @@ pub fn tree(file: &BaselineFile, entry: &Entry) -> Result<Tree, Failure> {
 }
 
 /// Manifest, kernel source and what that includes from the project, as they are now.
-fn sources_of(task: &Task) -> Result<Sources, Failure> {
+pub fn sources_of(task: &Task) -> Result<Sources, Failure> {
     let root = &task.file.root;
     let relative = |path: &Path| -> Result<String, Failure> {
         let inside = path.strip_prefix(root).ok().and_then(Path::to_str);

@@ -359,5 +359,6 @@ fn trial_of(number: u64, config: &Assignment, outcome: Outcome) -> Trial {
         skipped_shapes: Vec::new(),
         compile: None,
         run_ms: 0.0,
+        spent: None,
     }
 }

@@ -95,6 +95,7 @@ pub fn judge(
         skipped_shapes: tried.skipped_shapes,
         compile: tried.compile,
         run_ms: 0.0,
+        spent: tried.spent,
     };
     // The baseline's own time only decides how many samples there is time for.
     let confirmation = bench.confirm(&[trial], candidate_ns, secret, &mut |_| {})?;

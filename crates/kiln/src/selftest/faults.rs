@@ -134,6 +134,7 @@ impl Course<'_> {
             skipped_shapes: Vec::new(),
             compile: None,
             run_ms: 0.0,
+            spent: None,
         };
         let confirmation = self.bench.confirm(&[trial], ns, SHUFFLE, &mut |_| {})?;
         Ok(match confirmation.dropped.first() {

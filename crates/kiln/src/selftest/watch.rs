@@ -73,6 +73,7 @@ pub fn tune(
         fresh: true,
         earlier: EarlierChoice::None,
         among: Vec::new(),
+        doubts: None,
         recorded: None,
     };
     let mut store = SqliteStore::open(&task.file.root)?;

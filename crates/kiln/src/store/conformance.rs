@@ -1,8 +1,9 @@
 //! One suite that every store passes.
 
 use kiln_core::event::{Confirmation, Event, Identity, SpaceFacts, StopReason, StudyHeader};
+use kiln_core::journal::{DoctorRun, Entry};
 use kiln_core::protocol::DeviceInfo;
-use kiln_core::trial::{Measurement, Outcome, Phase, SampleStop, Trial};
+use kiln_core::trial::{Measurement, Outcome, Phase, SampleStop, Spent, Trial};
 use kiln_core::value::Value;
 
 use super::{SqliteStore, Store};
@@ -29,6 +30,7 @@ fn started(kernel: &str) -> Event {
         secret: u64::MAX,
         strategy: "tpe".into(),
         earlier: None,
+        doubts: Vec::new(),
         compilers: None,
         batch: 4,
         target_speedup: 1.1,
@@ -68,6 +70,11 @@ fn trial(number: u64, outcome: Outcome) -> Event {
         skipped_shapes: vec!["odd".into()],
         compile: None,
         run_ms: 0.1 + 0.2,
+        spent: Some(Spent {
+            waiting_ms: 0.25,
+            checking_ms: 1.0,
+            timing_ms: 2.5,
+        }),
     }))
 }
 
@@ -155,6 +162,26 @@ fn conforms<S: Store>(mut reopen: impl FnMut() -> S) {
             .map(|s| (s.id, s.trials, s.finished))
             .collect();
         assert_eq!(listed, [(first, 2, true), (second, 1, false)]);
+    }
+    let mut store = reopen();
+    assert!(store.journal().unwrap().is_empty());
+    let entries = [
+        Entry::DoctorRan(DoctorRun {
+            manifest: "kiln.toml".into(),
+            problems: 2,
+        }),
+        Entry::LessonRetired {
+            lesson: "L0".into(),
+            reason: "because".into(),
+        },
+    ];
+    for (at, entry) in entries.iter().enumerate() {
+        store.enter(at as u64, entry).unwrap();
+    }
+    for store in [store, reopen()] {
+        let found = store.journal().unwrap();
+        assert!(found.iter().map(|d| &d.entry).eq(&entries));
+        assert_eq!(found[1].unix_ms, 1);
     }
     let mut orphan = reopen();
     assert!(

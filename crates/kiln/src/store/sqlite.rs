@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use kiln_core::event::Event;
+use kiln_core::journal::{Dated, Entry};
 use kiln_core::study::Study;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
@@ -12,13 +13,30 @@ use crate::durable;
 use crate::exit::{Exit, Failure};
 
 /// Raised with every change of the tables; older files are migrated, newer ones refused.
-const SCHEMA_VERSION: i64 = 1;
+const SCHEMA_VERSION: i64 = 2;
 
 /// How long to wait for another process that is writing.
 const BUSY_PATIENCE: Duration = Duration::from_secs(30);
 
+/// What each version added to the one before it. A new file goes through all of them.
+const MIGRATIONS: [&str; SCHEMA_VERSION as usize] = [STUDIES, JOURNAL];
+
+/// What the project keeps beside its studies: lessons, iterations, sources.
+const JOURNAL: &str = "
+CREATE TABLE journal (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    unix_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER journal_never_changes BEFORE UPDATE ON journal
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+CREATE TRIGGER journal_never_shrinks BEFORE DELETE ON journal
+    BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
+";
+
 /// Rows are only ever added; the triggers make that a property of the file, not of our care.
-const SCHEMA: &str = "
+const STUDIES: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     created_unix_ms INTEGER NOT NULL
@@ -149,10 +167,12 @@ fn prepare(path: &Path) -> rusqlite::Result<(Connection, i64)> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let mut version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
-        transaction.execute_batch(SCHEMA)?;
-        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-        version = SCHEMA_VERSION;
+    // All or nothing: a file is of one version, whoever is killed meanwhile.
+    let missing = MIGRATIONS.iter().skip(version.max(0) as usize);
+    for migration in missing {
+        transaction.execute_batch(migration)?;
+        version += 1;
+        transaction.pragma_update(None, "user_version", version)?;
     }
     transaction.commit()?;
     Ok((connection, version))
@@ -202,7 +222,53 @@ fn encode(event: &Event) -> Result<(String, String), Failure> {
     Ok((kind, serde_json::to_string(&value).map_err(broken)?))
 }
 
+impl SqliteStore {
+    fn decode_entry(&self, body: &str) -> Result<Entry, Failure> {
+        serde_json::from_str(body).map_err(|e| {
+            Failure::machine(format!(
+                "the journal in `{}` holds an entry this kiln cannot read: {e}",
+                self.path.display()
+            ))
+            .hint("it was probably written by a newer kiln")
+        })
+    }
+}
+
 impl Store for SqliteStore {
+    fn enter(&mut self, unix_ms: u64, entry: &Entry) -> Result<(), Failure> {
+        let body = serde_json::to_string(entry)
+            .map_err(|e| Failure::new(Exit::Bug, format!("cannot encode a journal entry: {e}")))?;
+        self.connection
+            .execute(
+                "INSERT INTO journal (unix_ms, kind, body) VALUES (?1, ?2, ?3)",
+                params![unix_ms as i64, entry.kind(), body],
+            )
+            .map_err(|e| cannot("write to", &self.path, &e))?;
+        Ok(())
+    }
+
+    fn journal(&self) -> Result<Vec<Dated>, Failure> {
+        let failed = |e: rusqlite::Error| cannot("read", &self.path, &e);
+        let mut statement = self
+            .connection
+            .prepare("SELECT unix_ms, body FROM journal ORDER BY sequence")
+            .map_err(failed)?;
+        let rows = statement
+            .query_map([], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+            })
+            .map_err(failed)?;
+        let mut entries = Vec::new();
+        for row in rows {
+            let (unix_ms, body) = row.map_err(failed)?;
+            entries.push(Dated {
+                unix_ms: unix_ms as u64,
+                entry: self.decode_entry(&body)?,
+            });
+        }
+        Ok(entries)
+    }
+
     fn create(&mut self, started: &Event) -> Result<u64, Failure> {
         let Event::StudyStarted(header) = started else {
             return Err(Failure::new(

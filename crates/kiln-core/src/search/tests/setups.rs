@@ -24,6 +24,7 @@ fn setup(earlier: Vec<(Config, Outcome)>, by_time: bool) -> Setup {
         seed_trials: 10,
         earlier,
         by_time,
+        doubts: Vec::new(),
     }
 }
 
@@ -114,4 +115,55 @@ fn earlier_trials_and_costs_resume_too() {
         resumed.tell(config, outcome);
     }
     assert_eq!(original.ask(5), resumed.ask(5));
+}
+
+/// Configs where `A` is 3 or more fail, as the lesson says; the fastest works or not, as the test says.
+fn doubting(fast_ones_fail: bool) -> (usize, usize, bool) {
+    let space = space(&[6, 6, 6], &[], BuildLimits::default());
+    let names: Vec<String> = space.tunables().iter().map(|t| t.name.clone()).collect();
+    let third = &space.tunables()[0].values[3];
+    let when =
+        crate::expression::Expr::parse(&format!("{} >= {third}", names[0])).expect("an expression");
+    let doubt = Doubt {
+        when: when.bind(&names).expect("its names are tunables"),
+        failed: 40.0,
+        worked: 0.0,
+    };
+    let setup = Setup {
+        seed_trials: 20,
+        doubts: vec![doubt],
+        ..Setup::default()
+    };
+    let mut strategy = strategy_with("auto", Arc::clone(&space), 7, &setup).expect("it exists");
+    let (mut doubted, mut after_probe, mut best_found) = (0, 0, false);
+    for trial in 0..60 {
+        let config = strategy.ask(1).remove(0);
+        let at = |i: usize| f64::from(config.0[i]);
+        let is_doubted = at(0) >= 3.0;
+        doubted += usize::from(is_doubted);
+        after_probe += usize::from(is_doubted && trial > 31);
+        best_found |= at(0) == 5.0 && at(1) == 5.0;
+        let ns = 1000.0 - 100.0 * at(0) - 50.0 * at(1) + at(2);
+        let outcome = match is_doubted && fast_ones_fail {
+            true => failed(),
+            false => measured(ns),
+        };
+        strategy.tell(&config, &outcome);
+    }
+    (doubted, after_probe, best_found)
+}
+
+#[test]
+fn a_lesson_is_believed_and_put_to_the_test() {
+    let (doubted, _, _) = doubting(true);
+    assert!(
+        (1..=8).contains(&doubted),
+        "{doubted} of 60 were known to fail"
+    );
+    let (doubted, after_probe, best_found) = doubting(false);
+    assert!(
+        best_found,
+        "the fastest lie where the lesson is wrong: {doubted} tried there"
+    );
+    assert!(after_probe > 10, "{after_probe}");
 }

@@ -57,6 +57,11 @@ impl Report {
         }
     }
 
+    /// How many checks stand in the way.
+    pub fn problems(&self) -> u64 {
+        self.missing.len() as u64
+    }
+
     fn summary(&self) -> String {
         let subject = &self.subject;
         let warnings = self.findings.iter().filter(|f| f.status == Status::Warning);

@@ -1,0 +1,205 @@
+//! Lessons out of a study: rules of its failures, effects of its tunables, and what its trials say about lessons that
+//! were known before.
+
+use super::{Claim, Evidence, Lesson, Observation, Stance, Status, dimensions_text, meets};
+use crate::effects::{Effects, Finding, MARGIN, Observations};
+use crate::failure_rules::Failures;
+use crate::study::Study;
+
+/// Trials named with a lesson; all are counted.
+const MOST_TRIALS_NAMED: usize = 8;
+/// A rule with fewer failures behind it may be an accident.
+const FEWEST_FAILURES: usize = 3;
+/// Effects kept of one study, the most important first.
+const MOST_EFFECTS: usize = 4;
+
+/// What a study taught, and what it says about what was known.
+pub fn observations(study: &Study, architecture: &str, known: &[Lesson]) -> Vec<Observation> {
+    let observe = |claim: Claim, statement: String, stance: Stance, trials: Vec<u64>| Observation {
+        kernel: study.header.kernel.clone(),
+        device: study.header.device.name.clone(),
+        architecture: architecture.to_string(),
+        claim,
+        statement,
+        stance,
+        evidence: Evidence {
+            study: Some(study.id),
+            count: trials.len() as u64,
+            trials: trials.into_iter().take(MOST_TRIALS_NAMED).collect(),
+            sources: study.header.identity.sources.clone(),
+            ..Evidence::default()
+        },
+        kiln_version: study.header.kiln_version.clone(),
+    };
+    let mut seen: Vec<Observation> = Vec::new();
+    let here = |lesson: &&Lesson| {
+        let is_here = lesson.kernel == study.header.kernel && lesson.architecture == architecture;
+        is_here && lesson.status != Status::Retired
+    };
+    let known: Vec<&Lesson> = known.iter().filter(here).collect();
+
+    for rule in rules(study) {
+        let (failed, worked) = split(study, &rule.when);
+        if failed.len() < FEWEST_FAILURES {
+            continue;
+        }
+        let claim = Claim::Constraint {
+            when: rule.when,
+            reason: rule.reason,
+        };
+        seen.push(observe(
+            claim.clone(),
+            rule.sentence.clone(),
+            Stance::Supports,
+            failed,
+        ));
+        if !worked.is_empty() {
+            seen.push(observe(claim, rule.sentence, Stance::Contradicts, worked));
+        }
+    }
+    for lesson in &known {
+        let Claim::Constraint { when, .. } = &lesson.claim else {
+            continue;
+        };
+        if seen.iter().any(|o| o.lesson() == lesson.id) {
+            continue;
+        }
+        let (failed, worked) = split(study, when);
+        for (trials, stance) in [(failed, Stance::Supports), (worked, Stance::Contradicts)] {
+            if !trials.is_empty() {
+                let (claim, statement) = (lesson.claim.clone(), lesson.statement.clone());
+                seen.push(observe(claim, statement, stance, trials));
+            }
+        }
+    }
+    for (claim, statement, stance) in effects(study, &known) {
+        let measured = study.trials.iter();
+        let measured = measured.filter(|t| t.outcome.measurement().is_some());
+        seen.push(observe(
+            claim,
+            statement,
+            stance,
+            measured.map(|t| t.number).collect(),
+        ));
+    }
+    seen
+}
+
+struct FailureRule {
+    when: String,
+    reason: String,
+    sentence: String,
+}
+
+fn rules(study: &Study) -> Vec<FailureRule> {
+    let failures = Failures::of_study(study);
+    let groups = failures.groups.iter().filter_map(|group| {
+        let rule = group.rule.as_ref()?;
+        Some(FailureRule {
+            when: rule.when.clone(),
+            reason: group.reason.clone(),
+            sentence: group.sentence.clone(),
+        })
+    });
+    let mut rules: Vec<FailureRule> = groups.collect();
+    if let (Some(rule), Some(sentence)) = (&failures.together, failures.together_sentence()) {
+        rules.push(FailureRule {
+            when: rule.when.clone(),
+            reason: "several".into(),
+            sentence,
+        });
+    }
+    // Two groups may follow the same rule.
+    let mut said: Vec<String> = Vec::new();
+    rules.retain(|rule| {
+        let is_new = !said.contains(&rule.when);
+        said.push(rule.when.clone());
+        is_new
+    });
+    rules
+}
+
+/// Trials that meet a rule: those that failed, and those that worked.
+fn split(study: &Study, when: &str) -> (Vec<u64>, Vec<u64>) {
+    let met = study
+        .trials
+        .iter()
+        .filter(|t| meets(when, &t.config) == Some(true));
+    let (mut failed, mut worked) = (Vec::new(), Vec::new());
+    for trial in met {
+        match trial.outcome.measurement() {
+            Some(_) => worked.push(trial.number),
+            None => failed.push(trial.number),
+        }
+    }
+    (failed, worked)
+}
+
+/// The fastest value of each tunable that matters, against its slowest; and what that says of earlier claims.
+fn effects(study: &Study, known: &[&Lesson]) -> Vec<(Claim, String, Stance)> {
+    let found = Effects::of(&Observations::of_study(study));
+    let dimensions = &study.header.dimensions;
+    let mut seen = Vec::new();
+    for effect in found
+        .important()
+        .filter(|e| e.finding == Finding::Matters)
+        .take(MOST_EFFECTS)
+    {
+        let Some(best) = &effect.best else {
+            continue;
+        };
+        let costs = effect
+            .values
+            .iter()
+            .filter(|v| v.value != *best)
+            .filter_map(|v| Some((v, v.cost?)));
+        let Some((worst, cost)) = costs
+            .filter(|(_, cost)| cost.low > MARGIN)
+            .max_by(|a, b| a.1.change.total_cmp(&b.1.change))
+        else {
+            continue;
+        };
+        let tunable = &effect.tunable;
+        let statement = format!(
+            "{tunable}={best} is fastest at {}: {tunable}={} takes {:.0} % longer [{:.0}, {:.0}] on average over all else",
+            dimensions_text(dimensions),
+            worst.value,
+            100.0 * cost.change,
+            100.0 * cost.low,
+            100.0 * cost.high
+        );
+        let claim = Claim::Effect {
+            tunable: tunable.clone(),
+            value: best.clone(),
+            against: worst.value.clone(),
+            change: cost.change,
+            low: cost.low,
+            high: cost.high,
+            dimensions: dimensions.clone(),
+        };
+        seen.push((claim, statement, Stance::Supports));
+        // Another value was said to be the fastest, and is clearly slower.
+        for lesson in known {
+            let Claim::Effect {
+                tunable: of,
+                value,
+                dimensions: at,
+                ..
+            } = &lesson.claim
+            else {
+                continue;
+            };
+            let cost = effect
+                .values
+                .iter()
+                .find(|v| v.value == *value)
+                .and_then(|v| v.cost);
+            let slower = cost.is_some_and(|cost| cost.low > MARGIN);
+            if of == tunable && at == dimensions && value != best && slower {
+                let (claim, statement) = (lesson.claim.clone(), lesson.statement.clone());
+                seen.push((claim, statement, Stance::Contradicts));
+            }
+        }
+    }
+    seen
+}

@@ -1,0 +1,143 @@
+//! Whether studies of a kernel get faster from one to the next.
+
+use serde::Serialize;
+
+use super::{History, changes, trials_to_95};
+use crate::lesson::dimensions_text;
+use crate::study::Study;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trend {
+    pub kernel: String,
+    pub rows: Vec<TrendRow>,
+    pub changes: u64,
+    pub blind_changes: u64,
+    /// What it comes to, in plain words.
+    pub sentence: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrendRow {
+    pub study: u64,
+    pub created_unix_ms: u64,
+    /// `N=4096 M=16`.
+    pub shape: String,
+    pub device: String,
+    pub first_working_build_s: Option<f64>,
+    pub baseline_s: Option<f64>,
+    pub verdict_s: Option<f64>,
+    pub trials: u64,
+    pub trials_to_95_percent: Option<u64>,
+    pub speedup: Option<f64>,
+    /// What it began with, where it began with something.
+    pub warm_from: Option<String>,
+    pub finished: bool,
+    /// Against the study before: `true` where each came sooner, `None` where one of them never came.
+    pub verdict_sooner: Option<bool>,
+    pub best_sooner: Option<bool>,
+}
+
+/// Of measured studies of one kernel, oldest first.
+pub fn trend(kernel: &str, history: &History<'_>) -> Trend {
+    let mut rows: Vec<TrendRow> = history.studies.iter().map(row).collect();
+    for i in 1..rows.len() {
+        let (before, now) = (&rows[i - 1], &rows[i]);
+        let verdict = now.verdict_s.zip(before.verdict_s).map(|(n, b)| n < b);
+        let best = now
+            .trials_to_95_percent
+            .zip(before.trials_to_95_percent)
+            .map(|(n, b)| n < b);
+        rows[i].verdict_sooner = verdict;
+        rows[i].best_sooner = best;
+    }
+    let edits = history
+        .studies
+        .last()
+        .map_or(Vec::new(), |last| changes(last, history));
+    Trend {
+        kernel: kernel.into(),
+        sentence: sentence(kernel, &rows),
+        rows,
+        changes: edits.len() as u64,
+        blind_changes: edits.iter().filter(|c| c.blind).count() as u64,
+    }
+}
+
+fn row(study: &Study) -> TrendRow {
+    let seconds = |ms: u64| ms as f64 / 1e3;
+    let moments = &study.moments;
+    TrendRow {
+        study: study.id,
+        created_unix_ms: study.header.created_unix_ms,
+        shape: dimensions_text(&study.header.dimensions),
+        device: study.header.device.name.clone(),
+        first_working_build_s: moments.first_working_ms.map(seconds),
+        baseline_s: moments.baseline_ms.map(seconds),
+        verdict_s: moments.confirmed_ms.map(seconds),
+        trials: study.trials.len() as u64,
+        trials_to_95_percent: trials_to_95(study),
+        speedup: study.winner().map(|w| w.comparison.speedup),
+        warm_from: study.header.earlier.as_ref().map(|e| e.from.clone()),
+        finished: study.finished,
+        verdict_sooner: None,
+        best_sooner: None,
+    }
+}
+
+/// How many steps were an improvement, of how many that can be judged.
+fn steps(rows: &[TrendRow], of: fn(&TrendRow) -> Option<bool>) -> (usize, usize) {
+    let judged: Vec<bool> = rows.iter().filter_map(of).collect();
+    (judged.iter().filter(|s| **s).count(), judged.len())
+}
+
+fn sentence(kernel: &str, rows: &[TrendRow]) -> String {
+    let decided: Vec<&TrendRow> = rows.iter().filter(|r| r.verdict_s.is_some()).collect();
+    let (Some(first), Some(last)) = (decided.first(), decided.last()) else {
+        return format!("no study of `{kernel}` has come to a verdict yet");
+    };
+    let (Some(from), Some(to)) = (first.verdict_s, last.verdict_s) else {
+        return String::new();
+    };
+    if first.study == last.study {
+        return format!(
+            "one study of `{kernel}` came to a verdict, in {}: a trend takes two",
+            seconds(to)
+        );
+    }
+    let (sooner, judged) = steps(rows, |r| r.verdict_sooner);
+    let (best_sooner, best_judged) = steps(rows, |r| r.best_sooner);
+    let direction = match (sooner, judged) {
+        (s, j) if j > 0 && s == j => "get faster from one to the next",
+        (0, j) if j > 0 => "do not get faster",
+        _ if to < from => "get faster on the whole, with setbacks",
+        _ => "do not get faster on the whole",
+    };
+    let mut text = format!(
+        "studies of `{kernel}` {direction}: the verdict took {} in study {} and {} in study {} ({:.2} times as long)",
+        seconds(from),
+        first.study,
+        seconds(to),
+        last.study,
+        to / from.max(1e-9)
+    );
+    if best_judged > 0 {
+        text += &format!(
+            ", and 95 % of the best came in fewer trials than the study before in {best_sooner} of {best_judged}"
+        );
+    }
+    let questions = rows.iter().map(|r| (&r.shape, &r.device));
+    let mut questions: Vec<_> = questions.collect();
+    questions.sort();
+    questions.dedup();
+    if questions.len() > 1 {
+        text += "; they are of several shapes or devices, so times are not quite alike";
+    }
+    text
+}
+
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.1} s"),
+        s => format!("{:.1} min", s / 60.0),
+    }
+}
