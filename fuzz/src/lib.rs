@@ -11,6 +11,7 @@ pub mod gate_file;
 pub mod manifest;
 pub mod markup;
 pub mod npy;
+pub mod profile;
 pub mod recording;
 pub mod results;
 mod spaces;
@@ -21,7 +22,7 @@ use kiln_core::diagnostic::Diagnostic;
 /// A check by the name of its target.
 pub type Check = fn(&[u8]);
 
-pub const TARGETS: [(&str, Check); 10] = [
+pub const TARGETS: [(&str, Check); 11] = [
     ("cache_entry", cache_entry::check),
     ("expression", expression::check),
     ("frame", frame::check),
@@ -29,6 +30,7 @@ pub const TARGETS: [(&str, Check); 10] = [
     ("manifest", manifest::check),
     ("markup", markup::check),
     ("npy", npy::check),
+    ("profile", profile::check),
     ("recording", recording::check),
     ("results", results::check),
     ("t1", t1::check),
