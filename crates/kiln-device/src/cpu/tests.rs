@@ -108,6 +108,7 @@ fn backend(entry: Entry, problem: &Problem) -> CpuBackend {
     let mut backend = CpuBackend::new();
     backend.image = Some(Image {
         entry,
+        garbage_seed: None,
         _library: Library::this(),
     });
     backend.prepare(problem).expect("prepares");
