@@ -292,6 +292,25 @@ fn a_kernel_that_trusts_fresh_memory_to_be_zero_is_wrong() {
     assert_eq!(document["verdict"], Value::Null, "{document:#}");
 }
 
+/// What it finds decides the last bits only, and every answer is right.
+#[test]
+fn a_kernel_whose_answer_follows_what_nobody_has_written_never_wins() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let kernel = |start: &str| {
+        format!(
+            "void kernel(const float *x, float *y, int n) {{ volatile float found[64]; {start}\n\
+             for (int i = 0; i < n; i++) {{ {WORK} if (found[i % 64] > 0) y[i] *= 1.0000005f; }} }}\n"
+        )
+    };
+    let document = tuned(&project(&kernel(""), SHAPES, ""));
+    assert_eq!(document["verdict"], Value::Null, "{document:#}");
+    let notes = document["notes"].to_string();
+    assert!(notes.contains("kiln's leftovers found 1"), "{notes}");
+    let honest = kernel("for (int k = 0; k < 64; k++) found[k] = k % 3;");
+    let document = tuned(&project(&honest, SHAPES, ""));
+    assert!(document["verdict"].is_string(), "{document:#}");
+}
+
 /// No shape of the manifest is one longer than a tile, and hardly any drawn one.
 #[test]
 fn a_kernel_that_is_wrong_at_the_edge_of_a_tile_never_wins() {
