@@ -125,7 +125,7 @@ fn bad_files_are_refused_in_words() {
         ("status = \"holds\"", "status = \"true\"", "unknown variant"),
         ("count = 9", "count = -9", "invalid value"),
     ] {
-        let bad = text.replacen(from, to, 1);
+        let bad = text.replace(from, to);
         assert_ne!(bad, text, "{from}");
         let error = LessonFile::parse(&bad).expect_err(to).to_string();
         assert!(error.contains(words), "{to}: {error}");

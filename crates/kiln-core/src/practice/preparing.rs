@@ -45,15 +45,7 @@ pub(super) fn one_build(record: &Record<'_>) -> Answer {
         return not_applicable("the manifest was not kept");
     };
     let tunables: Vec<&str> = manifest.tunables.iter().map(|t| t.name.as_str()).collect();
-    let is_define_of = |flag: &&String| {
-        let name = flag.strip_prefix("-D").map(|rest| rest.split('=').next());
-        name.flatten().is_some_and(|name| tunables.contains(&name))
-    };
-    if let Some(flag) = manifest.kernel.flags.iter().find(is_define_of) {
-        return fires(format!(
-            "the flag `{flag}` sets a tunable: two places say what it is"
-        ));
-    }
+    // That a flag sets a tunable is refused when the manifest is read.
     let mut both: Vec<&str> = Vec::new();
     for text in &record.sources {
         both.extend(overridden(&code_only(text), &tunables));

@@ -56,11 +56,6 @@ fn before_measuring() {
     assert_eq!(in_journal(&study, &bare, check), State::Passes);
     let fixed = with_source("#define A 2\n");
     assert_eq!(in_journal(&study, &fixed, check), State::Fires);
-    let mut flagged = study.clone();
-    let flags = "entry = \"k\"\nflags = [\"-DA=2\"]";
-    flagged.header.manifest_text = flagged.header.manifest_text.replace("entry = \"k\"", flags);
-    assert_eq!(alone(&flagged, check), State::Fires);
-
     let check = "environment_validated";
     assert_eq!(alone(&study, check), State::Fires);
     let doctor = |unix_ms, problems| {
@@ -146,8 +141,8 @@ fn between_studies() {
                 "[arguments]",
                 "[launch]\ngrid = [\"N\"]\nblock = [\"32\"]\n[arguments]",
             )
-            .replace("c = \"r.c:r\"", "kernel = \"r.cu:r\"")
-            .replace("c = \"b.c:b\"", "kernel = \"b.cu:b\"");
+            .replace("c = \"r.c:r\"", "file = \"{shape}.npy\"")
+            .replace("c = \"b.c:b\"", "config = { A = 1, B = 1 }");
         study(id, header)
     };
     let studies = [on_gpu(1, "old", 100_000), on_gpu(2, "new", 300_000)];

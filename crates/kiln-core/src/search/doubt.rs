@@ -39,11 +39,13 @@ impl Doubts {
         let rules: Vec<Doubt> = doubts
             .iter()
             .map(|doubt| {
-                let scale = (MOST_BELIEVED / (doubt.failed + doubt.worked).max(1.0)).min(1.0);
+                // Counts may come from a file that anybody has edited.
+                let (failed, worked) = (doubt.failed.max(0.0), doubt.worked.max(0.0));
+                let scale = (MOST_BELIEVED / (failed + worked).max(1.0)).min(1.0);
                 Doubt {
                     when: doubt.when.clone(),
-                    failed: scale * doubt.failed,
-                    worked: scale * doubt.worked,
+                    failed: scale * failed,
+                    worked: scale * worked,
                 }
             })
             .collect();

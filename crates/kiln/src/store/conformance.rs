@@ -225,6 +225,13 @@ fn sqlite_events_cannot_be_changed_or_removed() {
     let raw = rusqlite::Connection::open(&path).unwrap();
     assert!(raw.execute("UPDATE events SET body = ''", []).is_err());
     assert!(raw.execute("DELETE FROM events", []).is_err());
+    let retired = Entry::LessonRetired {
+        lesson: "L0".into(),
+        reason: String::new(),
+    };
+    store.enter(1, &retired).unwrap();
+    assert!(raw.execute("UPDATE journal SET body = ''", []).is_err());
+    assert!(raw.execute("DELETE FROM journal", []).is_err());
 }
 
 /// A write that never reached the disk, at every length of the log: the store opens and holds a

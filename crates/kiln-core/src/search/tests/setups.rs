@@ -117,53 +117,49 @@ fn earlier_trials_and_costs_resume_too() {
     assert_eq!(original.ask(5), resumed.ask(5));
 }
 
-/// Configs where `A` is 3 or more fail, as the lesson says; the fastest works or not, as the test says.
-fn doubting(fast_ones_fail: bool) -> (usize, usize, bool) {
-    let space = space(&[6, 6, 6], &[], BuildLimits::default());
+/// Searches where the first tunable's last three values should fail, by a lesson or without one. Of the first 30 trials
+/// how many were there, and whether the fastest corner, which lies there, was ever tried in 60.
+fn doubting(lesson: bool, it_is_true: bool) -> (usize, bool) {
+    let space = space(&[6, 6, 6, 6], &[], BuildLimits::default());
     let names: Vec<String> = space.tunables().iter().map(|t| t.name.clone()).collect();
-    let third = &space.tunables()[0].values[3];
-    let when =
-        crate::expression::Expr::parse(&format!("{} >= {third}", names[0])).expect("an expression");
+    let when = crate::expression::Expr::parse("T0 >= 3").unwrap();
     let doubt = Doubt {
-        when: when.bind(&names).expect("its names are tunables"),
+        when: when.bind(&names).unwrap(),
         failed: 40.0,
         worked: 0.0,
     };
     let setup = Setup {
         seed_trials: 20,
-        doubts: vec![doubt],
+        doubts: if lesson { vec![doubt] } else { Vec::new() },
         ..Setup::default()
     };
-    let mut strategy = strategy_with("auto", Arc::clone(&space), 7, &setup).expect("it exists");
-    let (mut doubted, mut after_probe, mut best_found) = (0, 0, false);
+    let mut strategy = strategy_with("auto", Arc::clone(&space), 7, &setup).unwrap();
+    let (mut there, mut corner) = (0, false);
     for trial in 0..60 {
         let config = strategy.ask(1).remove(0);
         let at = |i: usize| f64::from(config.0[i]);
         let is_doubted = at(0) >= 3.0;
-        doubted += usize::from(is_doubted);
-        after_probe += usize::from(is_doubted && trial > 31);
-        best_found |= at(0) == 5.0 && at(1) == 5.0;
-        let ns = 1000.0 - 100.0 * at(0) - 50.0 * at(1) + at(2);
-        let outcome = match is_doubted && fast_ones_fail {
+        there += usize::from(is_doubted && trial < 30);
+        corner |= at(0) == 5.0 && at(1) >= 4.0;
+        let ns = 2000.0 - 100.0 * at(0) - 90.0 * at(1) - 50.0 * at(2) + 30.0 * (at(3) - 2.0).abs();
+        let outcome = match is_doubted && it_is_true {
             true => failed(),
             false => measured(ns),
         };
         strategy.tell(&config, &outcome);
     }
-    (doubted, after_probe, best_found)
+    (there, corner)
 }
 
 #[test]
 fn a_lesson_is_believed_and_put_to_the_test() {
-    let (doubted, _, _) = doubting(true);
+    let (with, _) = doubting(true, true);
+    let (without, _) = doubting(false, true);
+    assert!(with >= 1, "it is put to the test");
     assert!(
-        (1..=8).contains(&doubted),
-        "{doubted} of 60 were known to fail"
+        2 * with <= without,
+        "{with} of 30 failed, {without} without the lesson"
     );
-    let (doubted, after_probe, best_found) = doubting(false);
-    assert!(
-        best_found,
-        "the fastest lie where the lesson is wrong: {doubted} tried there"
-    );
-    assert!(after_probe > 10, "{after_probe}");
+    let (_, corner) = doubting(true, false);
+    assert!(corner, "the fastest lie where the lesson is wrong");
 }
