@@ -242,7 +242,6 @@ fn idle_tunables_are_seldom_accused() {
                 accused += names.iter().filter(matters).count();
             }
         }
-        eprintln!("{trials} trials: {accused} of {asked}");
         let rate = accused as f64 / asked as f64;
         assert!(rate <= 0.05, "{accused} of {asked} after {trials} trials");
     }
@@ -277,8 +276,7 @@ fn intervals_hold_what_they_promise() {
             }
         }
         let rate = f64::from(held as u32) / f64::from(asked);
-        eprintln!("{trials} trials: {held} of {asked}");
-        assert!(rate >= 0.85, "{held} of {asked} after {trials} trials");
+        assert!(rate >= 0.92, "{held} of {asked} after {trials} trials");
     }
 }
 
