@@ -42,6 +42,7 @@ struct Record<'a> {
 }
 
 type Answer = (State, String);
+type Check = fn(&Record<'_>) -> Answer;
 
 fn passes(sentence: impl Into<String>) -> Answer {
     (State::Passes, sentence.into())
@@ -56,7 +57,7 @@ fn not_applicable(sentence: impl Into<String>) -> Answer {
 }
 
 /// Name and check, in the order of the loop.
-const CHECKS: [(&str, fn(&Record<'_>) -> Answer); 12] = [
+const CHECKS: [(&str, Check); 12] = [
     ("environment_validated", preparing::environment_validated),
     ("one_build", preparing::one_build),
     ("static_assertions", preparing::static_assertions),
