@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench effects` prints the tables of docs/results. Settings, all optional: `KILN_SPACES` (folder with
 //! `<kernel>/T1.json` and `<kernel>/<device>.json.gz`), `KILN_REPEATS` (studies per space), `KILN_TRIALS`,
-//! `KILN_STRATEGY`.
+//! `KILN_STRATEGY`, `KILN_WORDS=1` (also the sentences of each first study).
 
 #[path = "../tests/effects/tables.rs"]
 mod tables;
@@ -67,6 +67,9 @@ fn main() {
         paths.len(),
         repeats * paths.len() as u64
     );
+    if std::env::var_os("KILN_WORDS").is_none() {
+        return;
+    }
     for (space, said) in sentences {
         println!("{space}, the first study in words:\n");
         said.iter().for_each(|sentence| println!("- {sentence}"));

@@ -247,23 +247,20 @@ fn idle_tunables_are_seldom_accused() {
     }
 }
 
+/// Of tunables that do something, which is the harder part: with few trials the model thinks effects smaller than
+/// they are.
 #[test]
 fn intervals_hold_what_they_promise() {
     for trials in [12, 30, 80] {
         let (mut held, mut asked) = (0, 0);
-        for repeat in 0..20 {
+        for repeat in 0..30 {
             let log = |p: &[usize]| 0.2 * p[0] as f64 + [0.15, 0.0, 0.1, 0.3][p[3]];
             let observations = study(six(), trials, 1000 + repeat, 0.1, |p| Some(log(p)));
             let effects = Effects::of(&observations);
-            for (name, at) in [("A", 0), ("B", 1), ("D", 3)] {
+            for (name, at) in [("A", 0), ("D", 3)] {
                 let effect = of(&effects, name);
-                let Some(best) = effect
-                    .values
-                    .iter()
-                    .position(|v| Some(&v.value) == effect.best.as_ref())
-                else {
-                    continue;
-                };
+                let is_best = |v: &ValueEffect| Some(&v.value) == effect.best.as_ref();
+                let best = effect.values.iter().position(is_best).unwrap();
                 let alone = |value: usize| {
                     let mut positions = [0; 6];
                     positions[at] = value;
@@ -278,8 +275,8 @@ fn intervals_hold_what_they_promise() {
                 }
             }
         }
-        let rate = held as f64 / asked as f64;
-        assert!(rate >= 0.9, "{held} of {asked} after {trials} trials");
+        let rate = f64::from(held as u32) / f64::from(asked);
+        assert!(rate >= 0.92, "{held} of {asked} after {trials} trials");
     }
 }
 

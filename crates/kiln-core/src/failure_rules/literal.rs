@@ -100,9 +100,9 @@ impl Literal {
     pub(super) fn can_be_written(&self) -> bool {
         match &self.right {
             Right::Value(Value::Text(text)) => {
-                !(text.contains('\'') && text.contains('"'))
-                    && !text.contains('\\')
-                    && !text.chars().any(char::is_control)
+                let has_both_quotes = text.contains('\'') && text.contains('"');
+                let is_plain = |c: char| c != '\\' && !c.is_control();
+                !has_both_quotes && text.chars().all(is_plain)
             }
             _ => true,
         }

@@ -57,16 +57,21 @@ impl Details {
             Some((code, source)) => (code, Some(source)),
             None => (place, None),
         };
-        let name = |text: &str| {
-            let text = text.split(['(', '+']).next().unwrap_or_default().trim();
-            (!text.is_empty() && !text.starts_with("0x")).then(|| shortened(text))
-        };
-        self.function = name(code);
+        self.function = function_name(code);
         let mut parts = source.unwrap_or_default().splitn(3, ':');
         self.file = parts.next().filter(|f| !f.is_empty()).map(shortened);
         self.line = parts.next().and_then(|line| line.parse().ok());
-        self.function = self.function.take().or_else(|| parts.next().and_then(name));
+        self.function = self
+            .function
+            .take()
+            .or_else(|| parts.next().and_then(function_name));
     }
+}
+
+/// `scale` of `scale(float *, int)+0x70`; nothing of a bare address.
+fn function_name(text: &str) -> Option<String> {
+    let text = text.split(['(', '+']).next().unwrap_or_default().trim();
+    (!text.is_empty() && !text.starts_with("0x")).then(|| shortened(text))
 }
 
 fn shortened(text: &str) -> String {
