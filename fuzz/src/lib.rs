@@ -12,6 +12,7 @@ pub mod lessons;
 pub mod manifest;
 pub mod markup;
 pub mod npy;
+pub mod profile;
 pub mod recording;
 pub mod results;
 mod spaces;
@@ -31,6 +32,7 @@ pub const TARGETS: [(&str, Check); 11] = [
     ("manifest", manifest::check),
     ("markup", markup::check),
     ("npy", npy::check),
+    ("profile", profile::check),
     ("recording", recording::check),
     ("results", results::check),
     ("t1", t1::check),

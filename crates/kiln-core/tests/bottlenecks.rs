@@ -98,6 +98,7 @@ fn time(kernel: &str, version: &str) -> (f64, f64) {
 #[test]
 fn kernels_made_to_be_slow_are_seen_through() {
     let (mut classes, mut advised, mut foretold) = (0, 0, 0);
+    let mut told = String::new();
     for (kernel, class, cause, rule) in BUILT {
         let found = diagnosed(kernel, "slow");
         let first = &found.advice[0];
@@ -105,15 +106,15 @@ fn kernels_made_to_be_slow_are_seen_through() {
         let (fixed_us, work) = time(kernel, "fixed");
         let gain = slow_us * work / fixed_us;
         let ratio = first.predicted_gain / gain;
-        println!(
-            "{kernel:18} {:?} {:?}, {} foretold {:.2}x, measured {gain:.2}x ({ratio:.2})",
+        told += &format!(
+            "{kernel:18} {:?} {:?}, {} foretold {:.2}x, measured {gain:.2}x ({ratio:.2})\n",
             found.class, found.cause, first.rule, first.predicted_gain
         );
         classes += usize::from((found.class, found.cause) == (class, cause));
         advised += usize::from(first.rule == rule);
         foretold += usize::from((0.5..=2.0).contains(&ratio));
     }
-    assert_eq!((classes, advised, foretold), (10, 10, 10));
+    assert_eq!((classes, advised, foretold), (10, 10, 10), "{told}");
 }
 
 #[test]
@@ -130,12 +131,7 @@ fn fixed_kernels_are_bound_by_something_else() {
         ("divergence", Cause::Instructions),
     ] {
         let found = diagnosed(kernel, "fixed");
-        println!(
-            "{kernel:18} {:?}: {}",
-            found.cause,
-            found.evidence.join("; ")
-        );
-        assert_eq!(found.cause, cause, "{kernel}");
+        assert_eq!(found.cause, cause, "{kernel}: {:?}", found.evidence);
     }
 }
 
@@ -148,17 +144,6 @@ fn attention_moves_from_memory_to_the_tensor_cores() {
         .iter()
         .map(|launch| diagnose(&Counters::of(launch), &Circumstances::default()))
         .collect();
-    for (launch, found) in all.iter().zip(&found) {
-        println!(
-            "{:.40} {:?}: {}",
-            launch.kernel,
-            found.cause,
-            found.evidence.join("; ")
-        );
-        for advice in &found.advice {
-            println!("    {} {:.2}x", advice.rule, advice.predicted_gain);
-        }
-    }
     let causes: Vec<Cause> = found.iter().map(|found| found.cause).collect();
     assert_eq!(found[0].class, Class::Memory, "S = 128");
     assert_eq!(causes[1..4], [Cause::Turns; 3], "S = 512, 2048, 8192");

@@ -569,3 +569,27 @@ def f(x):
         Response::Unloaded { .. }
     ));
 }
+
+/// Under a profiler the process has to end by itself, or no report is written.
+#[test]
+fn it_ends_in_the_ordinary_way_when_asked_to() {
+    for mode in [Mode::Profiled, Mode::Baseline] {
+        let mut python = Python::start(mode);
+        assert_eq!(python.ask(&Request::Finish, &[]).0, Response::Done);
+        let status = python.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+#[test]
+fn a_profiled_function_is_called_like_a_baseline() {
+    if !has("numpy") {
+        return;
+    }
+    let text = "import numpy\ndef f(x):\n    return x * 2\n";
+    let mut python = Python::with(Mode::Profiled, text);
+    let inputs = bytes(DType::F32, &[1.0, 2.0, 3.0]);
+    let expected = bytes(DType::F32, &[2.0, 4.0, 6.0]);
+    assert_eq!(python.call(&copy_problem(DType::F32, 3), &inputs), expected);
+    assert_eq!(python.check().1, expected);
+}

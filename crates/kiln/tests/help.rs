@@ -50,6 +50,13 @@ fn every_help_has_an_example_that_runs() {
     for name in ["A100.json.gz", "T1.json"] {
         std::fs::copy(spaces.join(name), project.root.join(name)).unwrap();
     }
+    // A table of ncu to read.
+    let table = "crates/kiln-core/tests/profiles/h200_pytorch.csv";
+    std::fs::copy(
+        common::repository().join(table),
+        project.root.join("profile.csv"),
+    )
+    .unwrap();
     // One study to list and show.
     project.json(
         &["tune", "kernels/vector_add", "--trials", "2", "--json"],

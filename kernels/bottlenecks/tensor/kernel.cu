@@ -11,6 +11,7 @@
 #define COLUMNS 8 // Tiles of 8 columns.
 
 typedef unsigned u32;
+typedef unsigned short half_bits; // f16 is multiplied here, never computed with.
 
 static __device__ void multiply(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2])
 {
@@ -20,15 +21,15 @@ static __device__ void multiply(float (&d)[4], const u32 (&a)[4], const u32 (&b)
 }
 
 // A is [warps][16][16] and B is [warps][64][16], both with k running fastest; C is [warps][16][64].
-extern "C" __global__ void __launch_bounds__(THREADS) tensor(const u32 *A, const u32 *B, float *C, int warps, int rounds)
+extern "C" __global__ void __launch_bounds__(THREADS) tensor(const half_bits *A, const half_bits *B, float *C, int warps, int rounds)
 {
     const int warp = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (warp >= warps)
         return;
     const int group = threadIdx.x % 32 / 4;
     const int pair = threadIdx.x % 4;
-    const u32 *a_tile = A + warp * 128ll; // Two halves to the word: 8 words a row.
-    const u32 *b_tile = B + warp * 512ll;
+    const u32 *a_tile = reinterpret_cast<const u32 *>(A) + warp * 128ll; // Two halves to the word: 8 words a row.
+    const u32 *b_tile = reinterpret_cast<const u32 *>(B) + warp * 512ll;
     const u32 a[4] = {a_tile[group * 8 + pair], a_tile[(group + 8) * 8 + pair], a_tile[group * 8 + pair + 4],
                       a_tile[(group + 8) * 8 + pair + 4]};
     const u32 zero[4] = {0, 0, 0, 0};

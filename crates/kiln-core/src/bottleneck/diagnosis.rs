@@ -270,14 +270,14 @@ fn background(case: &Case<'_>) -> Vec<String> {
     let busy: Vec<String> = ranked
         .iter()
         .take(3)
-        .map(|(unit, load)| format!("{} {:.0} %", unit.in_words(), 100.0 * load))
+        .map(|(unit, load)| format!("{} {:.0} %", unit.name(), 100.0 * load))
         .collect();
     if !busy.is_empty() {
         lines.push(format!("busiest: {}", busy.join(", ")));
     }
     if let (Some(achieved), Some(limit)) = (c.occupancy_pct, c.occupancy_limit_pct) {
-        let limiter =
-            rules::limiter(c).map_or(String::new(), |(words, _)| format!(", limited by {words}"));
+        let limiter = rules::limiter(c).filter(|_| limit < 99.5);
+        let limiter = limiter.map_or(String::new(), |(words, _)| format!(", limited by {words}"));
         lines.push(format!(
             "occupancy {achieved:.0} % of {limit:.0} % possible{limiter}"
         ));

@@ -36,6 +36,21 @@ impl Unit {
         }
     }
 
+    /// For lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Dram => "device memory",
+            Unit::L2 => "L2 cache",
+            Unit::DataStage => "L1 data stage",
+            Unit::Tensor => "tensor cores",
+            Unit::Special => "special functions",
+            Unit::Fma => "multiply-add",
+            Unit::Alu => "integer and logic",
+            Unit::Fp64 => "double precision",
+            Unit::Issue => "issue",
+        }
+    }
+
     /// The most of its nominal peak that a kernel which does nothing else was seen to reach (H200, ncu 2025.3:
     /// streams 0.92 of the memory's bandwidth, register loops 0.98 of the schedulers and pipes, conflicts 0.999 of the
     /// data stage). A prediction that hopes for more is a dream.

@@ -118,8 +118,15 @@ fn launch(
             unit: unit.clone(),
         });
         match scale {
-            Ok(scale) => {
+            Ok(scale) if (value * scale).is_finite() => {
                 found.metrics.insert(name.clone(), value * scale);
+            }
+            Ok(_) => {
+                return Err(CsvError::NotANumber {
+                    launch: index,
+                    metric: name.clone(),
+                    value: (*field).to_string(),
+                });
             }
             // Of the metrics kiln reads, an unknown unit would be a wrong number; of others it is none
             // of its business.
@@ -143,7 +150,8 @@ fn number(field: &str) -> Result<Option<f64>, String> {
     let head = field.split_once(" (").map_or(field, |(head, _)| head);
     let plain: String = head.chars().filter(|c| *c != ',').collect();
     match plain.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(Some(value)),
+        // Nothing that is counted is less than nothing.
+        Ok(value) if value.is_finite() && value >= 0.0 => Ok(Some(value)),
         // Names and versions of devices begin with digits too.
         _ if field.contains(|c: char| c.is_ascii_alphabetic()) => Ok(None),
         _ => Err(field.to_string()),

@@ -150,6 +150,9 @@ fn show(
             document["trial_list"] = json!(study.trials);
         }
         document["retrospective"] = json!(retrospective);
+        if !study.profiles.is_empty() {
+            document["profiles"] = json!(study.profiles);
+        }
         printer::document(&document);
     } else {
         printer::data(&report::terminal::summary(&study, &place));

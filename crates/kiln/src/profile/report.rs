@@ -214,7 +214,7 @@ fn sweep(profiles: &[Profile]) -> Vec<String> {
             .load
             .iter()
             .take(3)
-            .map(|(unit, load)| format!("{} {:.0} %", unit_name(*unit), 100.0 * load))
+            .map(|(unit, load)| format!("{} {:.0} %", unit.name(), 100.0 * load))
             .collect();
         let next = found.advice.first().map_or(String::new(), |advice| {
             format!("{} {}", advice.rule, gain_text(advice.predicted_gain))
@@ -236,13 +236,6 @@ fn sweep(profiles: &[Profile]) -> Vec<String> {
         ));
     }
     lines
-}
-
-fn unit_name(unit: kiln_core::bottleneck::Unit) -> String {
-    serde_json::to_value(unit)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_string))
-        .unwrap_or_default()
 }
 
 pub fn document(context: &Context<'_>, profiles: &[Profile]) -> Value {

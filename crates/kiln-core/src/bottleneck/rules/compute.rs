@@ -289,7 +289,8 @@ pub fn turns(case: &Case<'_>) -> Option<Finding> {
     let mut busy = ranked.into_iter().filter(|(unit, _)| UNITS.contains(unit));
     let (first, second) = (busy.next()?, busy.next()?);
     let together = first.1 + second.1;
-    if second.1 < 0.3 || together < 0.75 || first.1 > OVERLAP {
+    let (_, busiest) = case.load.busiest()?;
+    if second.1 < 0.3 || together < 0.75 || busiest > OVERLAP {
         return None;
     }
     Some(Finding {
@@ -305,7 +306,8 @@ pub fn turns(case: &Case<'_>) -> Option<Finding> {
             percent(second.1),
             percent(together)
         ),
-        change: "let one part of the block do the one while another does the other: warps with different roles, or the                  next tile's products issued before this tile's arithmetic"
+        change: "let one part of the block do the one while another does the other: warps with different roles, or the \
+                 next tile's products issued before this tile's arithmetic"
             .into(),
         tunables: case.related(&Wish {
             shared: None,

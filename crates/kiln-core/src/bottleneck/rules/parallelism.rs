@@ -47,7 +47,7 @@ fn limits(c: &Counters) -> Vec<(Cause, f64)> {
 /// A launch that is over before it has begun.
 pub fn launches(case: &Case<'_>) -> Option<Finding> {
     let c = case.counters;
-    let duration = c.duration_ns?;
+    let duration = c.duration_ns.filter(|ns| *ns > 0.0)?;
     let waves = c.waves_exactly().filter(|waves| *waves > 0.0)?;
     if duration > SHORT_NS {
         return None;

@@ -2,6 +2,7 @@
 // of wrong answers is no rate.
 
 typedef unsigned u32;
+typedef unsigned short half_bits; // f16 is multiplied here, never computed with.
 
 #define THREADS 256
 #define CHAINS 8
@@ -123,15 +124,15 @@ static __device__ void multiply(float (&d)[4], const u32 (&a)[4], const u32 (&b)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mma(const u32 *A, const u32 *B, float *C, int warps, int rounds)
+extern "C" __global__ void __launch_bounds__(THREADS) mma(const half_bits *A, const half_bits *B, float *C, int warps, int rounds)
 {
     const int warp = blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (warp >= warps)
         return;
     const int group = threadIdx.x % 32 / 4;
     const int pair = threadIdx.x % 4;
-    const u32 *a_tile = A + warp * 128ll;
-    const u32 *b_tile = B + warp * 512ll;
+    const u32 *a_tile = reinterpret_cast<const u32 *>(A) + warp * 128ll;
+    const u32 *b_tile = reinterpret_cast<const u32 *>(B) + warp * 512ll;
     const u32 a[4] = {a_tile[group * 8 + pair], a_tile[(group + 8) * 8 + pair], a_tile[group * 8 + pair + 4],
                       a_tile[(group + 8) * 8 + pair + 4]};
     u32 b[8][2];
@@ -200,15 +201,15 @@ static __device__ void fill_tile(u32 *tile, const u32 *source, int thread, int t
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) wgmma(const u32 *A, const u32 *B, float *C, int rounds)
+extern "C" __global__ void __launch_bounds__(256) wgmma(const half_bits *A, const half_bits *B, float *C, int rounds)
 {
     __shared__ __align__(1024) u32 a[2][64 * 32];
     __shared__ __align__(1024) u32 b[64 * 32];
     const int group = threadIdx.x / 128;
     const int thread = threadIdx.x % 128;
     const long long tile = blockIdx.x * 2ll + group;
-    fill_tile(a[group], A + tile * 2048, thread, 128);
-    fill_tile(b, B + blockIdx.x * 2048ll, threadIdx.x, 256);
+    fill_tile(a[group], reinterpret_cast<const u32 *>(A) + tile * 2048, thread, 128);
+    fill_tile(b, reinterpret_cast<const u32 *>(B) + blockIdx.x * 2048ll, threadIdx.x, 256);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     float d[32] = {};
