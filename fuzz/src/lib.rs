@@ -23,7 +23,7 @@ use kiln_core::diagnostic::Diagnostic;
 /// A check by the name of its target.
 pub type Check = fn(&[u8]);
 
-pub const TARGETS: [(&str, Check); 11] = [
+pub const TARGETS: [(&str, Check); 12] = [
     ("cache_entry", cache_entry::check),
     ("expression", expression::check),
     ("frame", frame::check),
