@@ -42,6 +42,7 @@ struct Record<'a> {
 }
 
 type Answer = (State, String);
+type Check = fn(&Record<'_>) -> Answer;
 
 fn passes(sentence: impl Into<String>) -> Answer {
     (State::Passes, sentence.into())

@@ -1,7 +1,7 @@
 //! Does a study begun with an earlier one get there sooner? Every ordered pair of recordings of the same kernel.
 //!
 //! `cargo bench --bench warm` prints the table of docs/results. Settings, all optional: `KILN_SPACES` (folder with
-//! `<kernel>/T1.json` and `<kernel>/<device>.json.gz`), `KILN_REPEATS`, `KILN_TRIALS` and `KILN_BIN` (a kiln built before).
+//! `<kernel>/T1.json` and `<kernel>/<device>.json.gz`), `KILN_REPEATS`, `KILN_TRIALS`, `KILN_SEED` and `KILN_BIN` (a kiln built before).
 
 #[path = "search/tables.rs"]
 mod tables;
@@ -66,10 +66,19 @@ fn main() {
 /// Median trials to 95 % of the optimum; infinite where most searches never arrive.
 fn arrival(table: &Path, warm: Option<&Path>, repeats: &str, trials: &str) -> f64 {
     let binary = std::env::var_os("KILN_BIN");
+    let seed = std::env::var("KILN_SEED").unwrap_or("0".into());
     let mut command = Command::new(binary.unwrap_or_else(|| env!("CARGO_BIN_EXE_kiln").into()));
     command.arg("replay").arg(table).arg("--space");
     command.arg(table.with_file_name("T1.json"));
-    command.args(["--repeats", repeats, "--trials", trials, "--json"]);
+    command.args([
+        "--repeats",
+        repeats,
+        "--trials",
+        trials,
+        "--seed",
+        &seed,
+        "--json",
+    ]);
     if let Some(warm) = warm {
         command.arg("--warm").arg(warm);
     }

@@ -113,9 +113,10 @@ fn show(args: &ProjectArgs, name: &str) -> Result<Exit, Failure> {
         printer::document(&json!({"schema_version": 1, "lesson": lesson}));
         return Ok(Exit::Success);
     }
-    let evidence = |of: &[Evidence]| match of {
-        [] => "nothing".to_string(),
-        some => printable(&evidence_text(some)),
+    let evidence = |of: &[Evidence], count: u64| match (of, count) {
+        ([], _) => "nothing".to_string(),
+        (some, 1) => printable(&evidence_text(some)),
+        (some, count) => format!("{count} trials: {}", printable(&evidence_text(some))),
     };
     let (supporting, opposing) = lesson.counts();
     let date = crate::report::terminal::date;
@@ -134,17 +135,11 @@ fn show(args: &ProjectArgs, name: &str) -> Result<Exit, Failure> {
             printable(&lesson.device),
             printable(&lesson.architecture)
         ),
+        format!("  {:<10} {}", "for", evidence(&lesson.evidence, supporting)),
         format!(
-            "  {:<10} {} trials: {}",
-            "for",
-            supporting,
-            evidence(&lesson.evidence)
-        ),
-        format!(
-            "  {:<10} {} trials: {}",
+            "  {:<10} {}",
             "against",
-            opposing,
-            evidence(&lesson.counter_evidence)
+            evidence(&lesson.counter_evidence, opposing)
         ),
         format!(
             "  {:<10} {} to {} (UTC), by kiln {}",
