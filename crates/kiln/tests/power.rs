@@ -227,7 +227,9 @@ fn the_cache_is_right_or_compiles_again() {
         }
     }
     println!("{rounds} power losses: {sound} images sound, {damaged} damaged and noticed, 0 wrong");
-    assert!(sound > 0 && damaged > 0, "{sound} sound, {damaged} damaged");
+    // Of a few rounds none may hit an image while it is written.
+    let is_seen = damaged > 0 || rounds < 100;
+    assert!(sound > 0 && is_seen, "{sound} sound, {damaged} damaged");
 }
 
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {

@@ -118,7 +118,7 @@ pub enum LessonsVerb {
     },
     /// Retire a lesson: it is no longer shown or used
     #[command(
-        after_help = "Example:\n  kiln lessons forget $(kiln lessons list | cut -c1-11 | grep ^L | head -1) --because 'the kernel was rewritten'"
+        after_help = "Example:\n  kiln lessons forget $(kiln lessons list | cut -c1-11 | grep ^L | head -1) --because rewritten"
     )]
     Forget {
         /// Its name, or the beginning of it
