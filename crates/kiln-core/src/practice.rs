@@ -56,8 +56,6 @@ fn not_applicable(sentence: impl Into<String>) -> Answer {
     (State::NotApplicable, sentence.into())
 }
 
-type Check = fn(&Record<'_>) -> Answer;
-
 /// Name and check, in the order of the loop.
 const CHECKS: [(&str, Check); 12] = [
     ("environment_validated", preparing::environment_validated),
