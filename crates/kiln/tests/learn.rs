@@ -126,7 +126,7 @@ fn failed(trials: &[Value]) -> usize {
 #[test]
 fn a_dead_end_is_not_walked_into_again() {
     let project = planted();
-    let (first, said) = tune(&project, &["--trials", "26"]);
+    let (first, said) = tune(&project, &["--trials", "44"]);
     assert!(said.contains("learnt: "), "{said}");
     assert!(failed(&first) > 10, "{}", failed(&first));
 
@@ -212,7 +212,7 @@ fn a_dead_end_is_not_walked_into_again() {
 #[test]
 fn a_lesson_that_is_wrong_is_found_out() {
     let project = planted();
-    tune(&project, &["--trials", "26"]);
+    tune(&project, &["--trials", "44"]);
     // The fault is mended: every config works now.
     let source = std::fs::read_to_string(project.root.join("row_sum.c")).unwrap();
     let faulty = source
