@@ -67,7 +67,7 @@ fn replay(project: &Project, arguments: &[&str]) -> Value {
 
 /// What may differ between two runs of the same replay.
 fn without_time_and_place(mut document: Value) -> Value {
-    for key in ["wall_s", "study", "store", "cost"] {
+    for key in ["wall_s", "study", "store", "cost", "retrospective"] {
         document.as_object_mut().unwrap().remove(key);
     }
     document

@@ -51,7 +51,7 @@ fn only_some_sections_as_a_table() {
     assert_eq!(output.status.code(), Some(2));
     let talk = text(&output.stderr);
     assert!(talk.contains("no section `timing`"), "{talk}");
-    assert!(talk.contains("hello, faults, aa, gate"), "{talk}");
+    assert!(talk.contains("hello, faults, aa, walls, gate"), "{talk}");
 }
 
 #[test]
