@@ -20,7 +20,7 @@ fn project() -> Project {
 }
 
 fn iterate(project: &Project, more: &[&str], codes: &[i32]) -> serde_json::Value {
-    let mut arguments = vec!["iterate", "--json", "--seconds", "20", "--margin", "0.2"];
+    let mut arguments = vec!["iterate", "--json", "--seconds", "120", "--margin", "0.2"];
     arguments.extend(more);
     project.json(&arguments, codes)
 }

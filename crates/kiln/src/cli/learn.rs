@@ -70,9 +70,7 @@ pub enum LessonsVerb {
         project: ProjectArgs,
     },
     /// One lesson with what speaks for and against it
-    #[command(
-        after_help = "Example:\n  kiln lessons show $(kiln lessons list | cut -c1-11 | grep ^L | head -1)"
-    )]
+    #[command(after_help = "Example:\n  kiln lessons show L2fca5")]
     Show {
         /// Its name, or the beginning of it
         lesson: String,
@@ -117,9 +115,7 @@ pub enum LessonsVerb {
         project: ProjectArgs,
     },
     /// Retire a lesson: it is no longer shown or used
-    #[command(
-        after_help = "Example:\n  kiln lessons forget $(kiln lessons list | cut -c1-11 | grep ^L | head -1) --because rewritten"
-    )]
+    #[command(after_help = "Example:\n  kiln lessons forget L2fca5 --because rewritten")]
     Forget {
         /// Its name, or the beginning of it
         lesson: String,
