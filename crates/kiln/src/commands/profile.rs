@@ -240,7 +240,7 @@ fn of_study(study: &Study) -> Result<Values, Failure> {
 fn tools(args: &ProfileArgs, stage: &Stage) -> Result<Tools, Failure> {
     Ok(Tools {
         ncu: Ncu::find(),
-        ceilings: Some(ceilings::of_device(&stage.device, &stage.pool, args.fresh)?),
+        ceilings: ceilings::if_possible(&stage.device, &stage.pool, args.fresh)?,
     })
 }
 

@@ -74,6 +74,25 @@ pub fn of_device(
     Ok(measured)
 }
 
+/// The same where they are wanted, not needed: a device on which they cannot be measured is judged without.
+pub fn if_possible(
+    device: &DeviceInfo,
+    pool: &CompilePool,
+    fresh: bool,
+) -> Result<Option<Ceilings>, Failure> {
+    match of_device(device, pool, fresh) {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.exit == Exit::Interrupted => Err(failure),
+        Err(failure) => {
+            printer::talk(&format!(
+                "warning: what this device can do is not known: {}",
+                failure.message
+            ));
+            Ok(None)
+        }
+    }
+}
+
 /// The same for the first GPU of this machine, with nothing else at hand.
 pub fn measure_here(fresh: bool, no_wait: bool) -> Result<Ceilings, Failure> {
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;

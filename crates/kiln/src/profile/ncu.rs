@@ -1,7 +1,7 @@
 //! NVIDIA's profiler around one worker: where it is, how it is called, what it says when it cannot.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -146,7 +146,7 @@ impl Ncu {
                 .hint("does it run without? `kiln tune` checks it first"));
             }
         }
-        self.read(&files.report, &log)
+        self.read(&files, &log)
     }
 
     fn command(&self, contender: &Contender, files: &Files) -> Vec<String> {
@@ -186,10 +186,10 @@ impl Ncu {
         words
     }
 
-    fn read(&self, report: &Path, log: &str) -> Result<Result<Vec<Launch>, NoCounters>, Failure> {
-        if !report.is_file() {
+    fn read(&self, files: &Files, log: &str) -> Result<Result<Vec<Launch>, NoCounters>, Failure> {
+        let Some(report) = files.reports().into_iter().find(|path| path.is_file()) else {
             return Ok(Err(NoCounters::Failed(last_words(log))));
-        }
+        };
         let mut command = Command::new(&self.path);
         command.arg("--import").arg(report).args([
             "--csv",
@@ -240,16 +240,25 @@ impl Files {
         let stem = format!("profile-{}-{run}", std::process::id());
         let home = settings::home()?;
         Ok(Files {
-            // ncu adds the suffix where it is missing.
             report: home.join(format!("{stem}.ncu-rep")),
             log: home.join(format!("{stem}.log")),
         })
     }
 }
 
+impl Files {
+    /// Where the report may be: versions of ncu differ in whether they add the suffix to a name that has it.
+    fn reports(&self) -> [PathBuf; 2] {
+        [
+            self.report.clone(),
+            self.report.with_extension("ncu-rep.ncu-rep"),
+        ]
+    }
+}
+
 impl Drop for Files {
     fn drop(&mut self) {
-        for path in [&self.report, &self.log] {
+        for path in self.reports().iter().chain([&self.log]) {
             // They only carry the report to us.
             let _ = fs::remove_file(path);
         }
