@@ -39,6 +39,8 @@ const MOST_TRIALS: usize = 400;
 pub const MARGIN: f64 = 0.01;
 /// A tunable is said to matter when what it explains would come by chance less often than this.
 const CHANCE: f64 = 0.02;
+/// And when it accounts for this much.
+const LEAST_SHARE: f64 = 0.01;
 /// For intervals of 95 %. With 1.96 they held the costs of tunables that are at work 89 to 93 times in 100, for the fit
 /// takes its parameters for known.
 const DEVIATIONS: f64 = 2.3;
@@ -54,7 +56,7 @@ pub struct Effects {
     /// Why nothing can be said, where that is so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent: Option<String>,
-    /// The part of the differences in time that no tunable explains, from 0 to 1.
+    /// The part of the differences in time that is not foreseen of a trial from all the others, from 0 to 1.
     pub unexplained: f64,
     /// The most important first.
     pub tunables: Vec<TunableEffect>,
@@ -361,7 +363,7 @@ impl<'o> Fitted<'o> {
             let left = variances.without.iter().map(|rest| (all - rest) / all);
             left.collect()
         });
-        effects.unexplained = (model.noise() / (model.noise() + variances.all)).clamp(0.0, 1.0);
+        effects.unexplained = model.unforeseen().clamp(0.0, 1.0);
         let mut found = Vec::new();
         for tunable in 0..self.observations.tunables.len() {
             let Some(t) = varied.tunables.iter().position(|&v| v == tunable) else {
@@ -412,10 +414,11 @@ impl<'o> Fitted<'o> {
         let is_small = costs().all(|cost| cost.is_within(MARGIN))
             && others().all(|cost| cost.change.abs() < MARGIN);
         let largest = costs().chain(others()).map(|c| c.change.abs());
-        effect.finding = match largest.fold(0.0, f64::max) {
+        let is_worth_it = effect.share >= LEAST_SHARE && largest.fold(0.0, f64::max) >= MARGIN;
+        effect.finding = match p_value < CHANCE && is_worth_it {
             _ if is_small => Finding::DoesNotMatter,
-            largest if p_value < CHANCE && largest >= MARGIN => Finding::Matters,
-            _ => Finding::Undecided,
+            true => Finding::Matters,
+            false => Finding::Undecided,
         };
         effect.sentence = words::tunable(effect);
     }

@@ -1,6 +1,6 @@
 //! A/A: the same code as baseline and candidate must not be called faster or slower.
 //!
-//! 30 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more. `KILN_GATE_PAIRS` is the same for
+//! 16 runs by default; `KILN_AA_RUNS=1000 cargo test --test calibration` runs more. `KILN_GATE_PAIRS` is the same for
 //! `kiln gate`; 1,000 pairs without the tests: `kiln selftest --backend cpu --only gate`.
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use common::Project;
 #[test]
 fn the_same_code_is_hardly_ever_called_faster_or_slower() {
     let _turn = TURN.lock();
-    let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(30, |r| r.parse().expect("a number"));
+    let runs: u64 = std::env::var("KILN_AA_RUNS").map_or(16, |r| r.parse().expect("a number"));
     let project = Project::new();
     let body = "for (int i = 0; i < n; i++) { float s = x[i]; \
                 for (int k = 0; k < 8; k++) s = s * 0.99f + 0.5f; y[i] = s; }";
@@ -59,16 +59,16 @@ fn the_same_code_is_hardly_ever_called_faster_or_slower() {
 /// They time things, so they take turns.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// 200 pairs, or as many as 45 s allow; `KILN_GATE_PAIRS` has no such limit.
+/// 200 pairs, or as many as 30 s allow; `KILN_GATE_PAIRS` has no such limit.
 #[test]
 fn the_gate_lets_the_same_code_pass() {
-    const AT_ONCE: u64 = 60;
+    const AT_ONCE: u64 = 12;
     let _turn = TURN.lock();
     let asked = std::env::var("KILN_GATE_PAIRS").ok();
     let pairs: u64 = asked.as_ref().map_or(200, |p| p.parse().expect("a number"));
     let limit = match asked {
         Some(_) => Duration::MAX,
-        None => Duration::from_secs(45),
+        None => Duration::from_secs(30),
     };
     let project = Project::new();
     let started = Instant::now();

@@ -3,7 +3,7 @@
 //!
 //! A round starts or resumes a study and kills: kiln, one of its workers (or a compiler, or Python),
 //! all of them, or kiln and one. A third of the rounds aim at the recovery from the kill before. A
-//! round counts when the kill hit somebody. 200 by default; `KILN_KILL_ROUNDS=3000 cargo test --test
+//! round counts when the kill hit somebody. 90 by default; `KILN_KILL_ROUNDS=3000 cargo test --test
 //! crash` runs more, and `KILN_KILL_SEED` others.
 #![allow(clippy::unwrap_used)]
 
@@ -134,7 +134,7 @@ fn no_acknowledged_event_is_ever_lost() {
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |n| n.parse().expect("a number"))
     };
-    let wanted = number("KILN_KILL_ROUNDS", 200);
+    let wanted = number("KILN_KILL_ROUNDS", 90);
     family::adopt_orphans();
     let python = python_with_numpy();
     let mut rng = ChaCha8Rng::seed_from_u64(number("KILN_KILL_SEED", 17));

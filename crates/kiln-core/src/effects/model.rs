@@ -163,9 +163,15 @@ impl<'a> Model<'a> {
         (1 + reached.count()) as f64 / (1 + DEALS) as f64
     }
 
-    /// The part of the targets' variance that is left unexplained.
-    pub(super) fn noise(&self) -> f64 {
-        self.parameters.noise.exp()
+    /// The mean square by which a trial misses what the others let expect of it. The fit's own noise would not do:
+    /// with few trials it takes noise for effects.
+    pub(super) fn unforeseen(&self) -> f64 {
+        let n = self.places.count;
+        let missed = (0..n).map(|i| {
+            let precision: f64 = (i..n).map(|k| self.inverse[k * n + i].powi(2)).sum();
+            (self.solved[i] / precision).powi(2)
+        });
+        missed.sum::<f64>() / n as f64
     }
 
     fn scale(&self) -> f64 {

@@ -38,7 +38,7 @@ fn what_it_does(effect: &TunableEffect) -> String {
     others.sort_by(|a, b| a.1.change.total_cmp(&b.1.change));
     let (clear, open): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, c)| c.is_clear());
     let said = match (clear.as_slice(), open.as_slice()) {
-        ([], _) => "matters only together with others, see the pairs".into(),
+        ([], _) => "matters, but which value is best depends on the others".into(),
         ([(_, cost)], []) => format!("{} is {} faster {}", plain(best), size(*cost), range(*cost)),
         _ => {
             let mut parts = vec![format!("{} best", plain(best))];

@@ -180,7 +180,7 @@ fn effect_lines(effects: &Effects) -> Vec<String> {
         lines.push(format!("effects: {why}"));
     } else {
         lines.push(format!(
-            "effects on time (share: what the tunable accounts for, alone and with others; {:.0} % of all is unexplained)",
+            "effects on time (share of the tunable, alone and with others; {:.0} % cannot be foreseen)",
             100.0 * effects.unexplained
         ));
         let varied = effects.tunables.iter();
