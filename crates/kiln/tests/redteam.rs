@@ -18,7 +18,8 @@ static TURN: Mutex<()> = Mutex::new(());
 fn no_cheat_is_accepted_and_each_fools_a_plain_harness() {
     let _turn = TURN.lock();
     let project = Project::new();
-    let arguments = ["redteam", "--backend", "cpu", "--only", "cheats", "--json"];
+    let common = ["redteam", "--backend", "cpu", "--only", "cheats", "--json"];
+    let arguments = [&common[..], &["--jobs", "2"]].concat();
     let document = project.json(&arguments, &[0, 1]);
     let backend = &document["backends"][0];
     let problems = backend["problems"].as_array().unwrap();
@@ -36,7 +37,15 @@ fn no_mutant_is_accepted_and_honest_kernels_are() {
     let _turn = TURN.lock();
     let project = Project::new();
     let is_full = std::env::var_os("KILN_REDTEAM_FULL").is_some();
-    let common = ["redteam", "--backend", "cpu", "--json", "--only"];
+    let common = [
+        "redteam",
+        "--backend",
+        "cpu",
+        "--json",
+        "--jobs",
+        "2",
+        "--only",
+    ];
     let arguments = match is_full {
         true => vec!["mutants,honest", "--full"],
         false => vec!["mutants", "--mutants", "30"],

@@ -1,6 +1,7 @@
-//! How much each tunable seems to matter, from the trials alone: the median time of the configs that have
-//! each of its values. Simple on purpose: it describes what was tried, and does not model what was not.
+//! What plots show of each tunable: the median time of the configs that have each of its values, from the trials alone.
+//! How much it matters is the model's to say, where there is time for it.
 
+use kiln_core::effects::Effects;
 use kiln_core::stats::median;
 use kiln_core::study::Study;
 use kiln_core::value::Value;
@@ -34,10 +35,15 @@ impl Effect {
     }
 }
 
-/// Every tunable that varied, those that matter most first.
-pub fn effects(study: &Study) -> Vec<Effect> {
+/// Every tunable that varied, those that matter most first: by the model, else by how far medians are apart.
+pub fn effects(study: &Study, model: Option<&Effects>) -> Vec<Effect> {
     let Some(first) = study.trials.first() else {
         return Vec::new();
+    };
+    let model = model.filter(|model| model.silent.is_none());
+    let share = |name: &str| {
+        let found = model?.tunables.iter().find(|t| t.tunable == name)?;
+        found.p_value.map(|_| found.share)
     };
     let names = first.config.iter().map(|(name, _)| name);
     let mut effects: Vec<Effect> = names
@@ -46,11 +52,15 @@ pub fn effects(study: &Study) -> Vec<Effect> {
             tunable: name.clone(),
             place,
             values: values(study, place),
-            importance: None,
+            importance: share(name),
         })
         .filter(|effect| effect.values.len() > 1)
         .collect();
-    let weight = |e: &Effect| e.importance.or_else(|| e.spread()).unwrap_or(0.0);
+    // What the model leaves out comes last.
+    let weight = |e: &Effect| match model {
+        Some(_) => e.importance.unwrap_or(-1.0),
+        None => e.spread().unwrap_or(0.0),
+    };
     effects.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     effects
 }

@@ -11,6 +11,9 @@ mod tables;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use kiln_core::diagnostic::printable;
+use kiln_core::effects::{Effects, Finding, Observations};
+use kiln_core::failure_rules::Failures;
 use kiln_core::study::Study;
 use sha2::{Digest, Sha256};
 
@@ -59,8 +62,10 @@ pub fn page(study: &Study, context: &Context) -> String {
     title(&mut page, study);
     answer::section(&mut page, study);
     search(&mut page, study);
+    // A page that is asked for every second cannot wait for it.
+    let model = (context.view == View::File).then(|| Effects::of(&Observations::of_study(study)));
     if study.trials.len() > 1 {
-        effects(&mut page, study);
+        effects(&mut page, study, model.as_ref());
     }
     confirmation(&mut page, study);
     roofline(&mut page, study);
@@ -69,7 +74,7 @@ pub fn page(study: &Study, context: &Context) -> String {
     tables::rejected(&mut page, study);
     tables::environment(&mut page, study);
     tables::reproduce(&mut page, study, context.place);
-    page.json("data", &data::document(study));
+    page.json("data", &data::document(study, model.as_ref()));
     page.raw("</main>\n");
     foot(&mut page);
     page.finish()
@@ -165,17 +170,43 @@ fn search(page: &mut Markup, study: &Study) {
     page.raw("</section>\n");
 }
 
-fn effects(page: &mut Markup, study: &Study) {
+fn effects(page: &mut Markup, study: &Study, model: Option<&Effects>) {
     page.raw("<section id=\"effects\"><h2>What mattered</h2>\n");
+    if let Some(model) = model {
+        sentences(page, study, model);
+    }
     if study.best().is_none() {
         page.raw("<p>No config was measured, so nothing can be said about times.</p></section>\n");
         return;
     }
-    page.raw("<p class=\"lead\">One panel per tunable, the most telling first: each dot is a trial, each bar the median of the trials with that value, which are counted below it (✕ counts those that failed). The value of the winner is bold. The search tries good values more often, so this shows what was tried, not what each value would do by itself.</p>\n");
+    page.raw("<p class=\"lead\">One panel per tunable, the most telling first: each dot is a trial, each bar the median of the trials with that value, which are counted below it (✕ counts those that failed). The value of the winner is bold. The search tries good values more often, so dots show what was tried; what a tunable explains, alone and with others, is estimated with that in mind (docs/explain.md of kiln).</p>\n");
     plot(page, "plot-effects", "Time by value of each tunable");
     page.raw("<h3>Whole configs</h3>\n<p class=\"lead\">Each line is a config, from tunable to tunable and to its time at the right. The strongest lines are the fastest configs, the heavy one is the best; failed ones are left out.</p>\n");
     plot(page, "plot-parallel", "Configs as lines over all tunables");
     page.raw("</section>\n");
+}
+
+/// What the model says of each tunable and of pairs, and which values make configs fail.
+fn sentences(page: &mut Markup, study: &Study, model: &Effects) {
+    let rules = Failures::of_study(study).headlines();
+    let varied = model.tunables.iter();
+    let varied = varied.filter(|t| t.finding != Finding::NeverVaried && model.silent.is_none());
+    let said = varied.map(|t| &t.sentence);
+    let said: Vec<&String> = said
+        .chain(model.pairs.iter().map(|p| &p.sentence))
+        .collect();
+    let all = || rules.iter().chain(said.iter().copied());
+    if let Some(why) = &model.silent {
+        page.raw("<p class=\"fine\">").prose(why).raw("</p>\n");
+    }
+    if all().next().is_none() {
+        return;
+    }
+    page.raw("<ul id=\"learnt\">\n");
+    for sentence in all() {
+        page.raw("<li>").prose(&printable(sentence)).raw("</li>\n");
+    }
+    page.raw("</ul>\n");
 }
 
 fn confirmation(page: &mut Markup, study: &Study) {

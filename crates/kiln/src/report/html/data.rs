@@ -1,6 +1,7 @@
 //! What the page's script draws, as one JSON document: numbers and names, no markup.
 
 use kiln_core::diagnostic::printable;
+use kiln_core::effects::Effects;
 use kiln_core::event::Winner;
 use kiln_core::study::Study;
 use kiln_core::trial::{Outcome, Trial};
@@ -33,8 +34,8 @@ fn kind(outcome: &Outcome) -> usize {
     }
 }
 
-pub fn document(study: &Study) -> Value {
-    let effects = effects(study);
+pub fn document(study: &Study, model: Option<&Effects>) -> Value {
+    let effects = effects(study, model);
     let names = study.trials.first().map(|trial| &trial.config);
     let places: Vec<usize> = (0..names.map_or(0, Vec::len)).collect();
     let varying = |place: &usize| effects.iter().find(|e| e.place == *place);

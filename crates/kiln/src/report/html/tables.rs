@@ -63,7 +63,7 @@ pub fn fastest(page: &mut Markup, study: &Study) {
     }
     page.raw("<section id=\"fastest\"><h2>Fastest in the search</h2>\n<p class=\"lead\">As the search measured them, before confirmation. Differences of a percent or two here are noise.</p>\n");
     let varying: Vec<usize> = {
-        let mut places: Vec<usize> = effects(study).iter().map(|e| e.place).collect();
+        let mut places: Vec<usize> = effects(study, None).iter().map(|e| e.place).collect();
         places.sort_unstable();
         places
     };
