@@ -18,8 +18,7 @@ static TURN: Mutex<()> = Mutex::new(());
 fn no_cheat_is_accepted_and_each_fools_a_plain_harness() {
     let _turn = TURN.lock();
     let project = Project::new();
-    let common = ["redteam", "--backend", "cpu", "--only", "cheats", "--json"];
-    let arguments = [&common[..], &["--jobs", "2"]].concat();
+    let arguments = ["redteam", "--backend", "cpu", "--only", "cheats", "--json"];
     let document = project.json(&arguments, &[0, 1]);
     let backend = &document["backends"][0];
     let problems = backend["problems"].as_array().unwrap();

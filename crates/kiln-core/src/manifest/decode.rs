@@ -170,7 +170,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let search = settings::search(&table(root, "search"));
     let budget = settings::budget(&table(root, "budget"), problems);
     let measure = settings::measure(&table(root, "measure"), language, problems);
-    let confirm = settings::confirm(&table(root, "confirm"), language, &shapes, problems);
+    let confirm = settings::confirm(&table(root, "confirm"), &shapes, problems);
     let admits = settings::admits(&table(root, "tolerance"));
     let export = export::decode(text, &table(root, "export"), &names, &arguments, problems);
     Manifest {

@@ -212,15 +212,7 @@ pub(super) fn measure(
     measure
 }
 
-pub(super) fn confirm(
-    section: &Section,
-    language: Option<Language>,
-    shapes: &[Shape],
-    problems: &mut Problems,
-) -> Confirm {
-    if language == Some(Language::C) && section.has("sanitize") {
-        problems.push(only_for_cuda(section, "confirm", "sanitize"));
-    }
+pub(super) fn confirm(section: &Section, shapes: &[Shape], problems: &mut Problems) -> Confirm {
     let confirm = Confirm {
         samples: section.count("samples"),
         finalists: section.count("finalists"),

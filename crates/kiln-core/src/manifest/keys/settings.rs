@@ -295,7 +295,7 @@ pub(super) static CONFIRM: Table = table(
         Key::optional(
             "sanitize",
             &[Kind::Word(&["auto", "on", "off"])],
-            "Run the winner under compute-sanitizer (CUDA), or with indices checked by the compiler (C): where it can be had, always, or never.",
+            "Run the winner under compute-sanitizer (CUDA), or compiled so that indices and addresses are checked (C): where it can be had, always, or never.",
             "sanitize = \"on\"",
         )
         .or("\"auto\""),
