@@ -1,7 +1,7 @@
 """An exported attention package on a GPU: answers, torch.compile, CUDA graphs, host time, speed. Needs PyTorch.
 
     kiln export --winners kernels/attention_sm90/winners.json --manifest kernels/attention_sm90 --arch sm_90a \
-        --to torch --unconfirmed --out /tmp/check/attention_sm90
+        --to torch --out /tmp/check/attention_sm90
     python3 crates/kiln/tests/export/check_torch.py /tmp/check/attention_sm90
 
 Every check prints a line that begins with `ok` or `FAILED`; the exit code is 1 if any failed. `--only NAME,…` runs some of
