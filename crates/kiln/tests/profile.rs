@@ -92,6 +92,13 @@ fn a_profile_is_stored_with_its_study() {
     let shown = project.json(&["studies", "show", "1", "--json"], &[0]);
     assert_eq!(shown["profiles"].as_array().unwrap().len(), 21);
     assert_eq!(shown["finished"], true);
+    // And a report of that study tells it.
+    let output = project.run(&["report", "1", "--out", "report.html"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(project.root.join("report.html")).unwrap();
+    let binds = page.split("id=\"binds\"").nth(1).unwrap();
+    assert!(binds.contains("bank conflicts in shared memory"), "{binds}");
+    assert!(binds.contains("(up to "), "{binds}");
 }
 
 #[test]

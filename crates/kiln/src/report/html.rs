@@ -5,6 +5,7 @@
 //! document of `data`, at the width of the screen that shows them.
 
 mod answer;
+mod binds;
 mod data;
 mod markup;
 mod tables;
@@ -247,6 +248,7 @@ fn roofline(page: &mut Markup, study: &Study) {
             plot(page, "plot-roofline", "Roofline: rate over intensity");
         }
     }
+    binds::section(page, study);
     page.raw("</section>\n");
 }
 
