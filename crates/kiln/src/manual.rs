@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// `kiln-studies-show.1`, where `man kiln studies show` looks.
+    /// `kiln-studies-show.1`, what `man kiln-studies-show` looks for.
     pub fn file_name(&self) -> String {
         format!("{}.1", self.command.replace(' ', "-"))
     }
@@ -60,11 +60,16 @@ fn page(command: &Command, parent: Option<&str>) -> io::Result<String> {
         .map(ToString::to_string)
         .unwrap_or_default();
     let sections = Sections::of(&below);
-    let man = Man::new(command.clone().after_help(Resettable::Reset))
-        .source(concat!("kiln ", env!("CARGO_PKG_VERSION")))
-        .manual("kiln");
-    let mut bytes = Vec::new();
-    man.render_title(&mut bytes)?;
+    let man = Man::new(command.clone().after_help(Resettable::Reset));
+    let name = man.get_filename();
+    let name = name.trim_end_matches(".1");
+    // Not `render_title`: it leaves out the quotes of the empty date, and the version would stand in its place. With a
+    // date the same version would give another page every day.
+    let title = format!(
+        ".TH \"{name}\" 1 \"\" \"kiln {}\" \"kiln\"\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let mut bytes = title.into_bytes();
     man.render_name_section(&mut bytes)?;
     man.render_synopsis_section(&mut bytes)?;
     man.render_description_section(&mut bytes)?;
@@ -105,13 +110,17 @@ impl<'t> Sections<'t> {
             let (first, rest) = paragraph.split_once('\n').unwrap_or((paragraph, ""));
             match first.split([':', ',']).next() {
                 Some("Example") => sections.examples.extend(rest.lines().map(str::trim)),
+                // The heading says it already, unless it says more.
+                Some("Exit codes") if first == "Exit codes:" => {
+                    sections.exit_status.extend(blocks(rest));
+                }
                 Some("Exit codes") => sections.exit_status.extend(blocks(paragraph)),
                 Some("Environment") => sections.environment.extend(blocks(rest)),
                 _ => sections.notes.extend(blocks(paragraph)),
             }
         }
         if sections.exit_status.is_empty() {
-            sections.exit_status = blocks(exit::HELP);
+            sections.exit_status = Sections::of(exit::HELP).exit_status;
         }
         sections
     }
@@ -285,6 +294,7 @@ mod tests {
                     page.command
                 );
             }
+            assert!(page.text.contains("\n.TH \"kiln"), "{}", page.text);
             assert!(
                 !page.text.contains("worker("),
                 "{} names kiln worker",
