@@ -84,7 +84,7 @@ build() {
     # SQLite's and BLAKE3's C code.
     export CFLAGS="-ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$target_folder=/target"
     if [ -n "$zig" ]; then
-        cargo zigbuild --version >/dev/null 2>&1 || fail "\`cargo zigbuild\` is missing" \
+        command -v cargo-zigbuild >/dev/null || fail "\`cargo zigbuild\` is missing" \
             "\`cargo install --locked cargo-zigbuild\` and zig, or \`pip install cargo-zigbuild\`, which brings both"
         cargo zigbuild --locked --profile dist --package kiln --target "$triple.$zig" >&2
     else
@@ -96,7 +96,7 @@ built_with="not known: a binary that was there"
 if [ -z "$binary" ]; then
     build
     if [ -n "$zig" ]; then
-        linker=$(cargo zigbuild --version | head -n 1)
+        linker=$(cargo-zigbuild --version)
     else
         linker=$("${CC:-cc}" --version | head -n 1)
     fi
@@ -120,7 +120,7 @@ mkdir -p "$folder/bin" "$share/man/man1" "$share/bash-completion/completions" "$
 strip --strip-all -o "$folder/bin/kiln" "$binary"
 chmod 755 "$folder/bin/kiln"
 kiln=$folder/bin/kiln
-"$kiln" man --out "$share/man/man1" >/dev/null 2>&1
+said=$("$kiln" man --out "$share/man/man1" 2>&1) || fail "no manual pages: $said"
 "$kiln" completions bash >"$share/bash-completion/completions/kiln"
 "$kiln" completions zsh >"$share/zsh/site-functions/_kiln"
 "$kiln" completions fish >"$share/fish/vendor_completions.d/kiln.fish"
