@@ -147,7 +147,8 @@ made=("$name.tar.gz")
 
 if [ $wheel = yes ]; then
     command -v python3 >/dev/null || fail "--wheel needs python3"
-    made+=("$(basename "$(python3 "$here/wheel.py" --release "$folder" --glibc "$glibc" --out "$out")")")
+    path=$(python3 "$here/wheel.py" --release "$folder" --glibc "$glibc" --out "$out") || fail "no wheel was made"
+    made+=("$(basename "$path")")
 fi
 (cd "$out" && sha256sum "${made[@]}" >SHA256SUMS)
 
