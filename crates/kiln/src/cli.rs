@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::{exit, settings};
 
 mod compare;
 mod export;
+mod install;
 mod learn;
 mod profile;
 mod report;
@@ -108,6 +109,12 @@ pub enum Verb {
     /// Print the JSON Schema of kiln.toml, for editors
     #[command(after_help = "Example:\n  kiln schema > kiln.schema.json")]
     Schema,
+    /// Print a script that completes kiln's verbs and options in your shell
+    #[command(after_help = "Example:\n  kiln completions bash > kiln.bash")]
+    Completions(CompletionsArgs),
+    /// Print kiln's manual page or a verb's, or write all of them to a folder
+    #[command(after_help = "Example:\n  kiln man tune\n  kiln man --out man/man1")]
+    Man(ManArgs),
     /// Internal: the process that compiles or runs candidates
     #[command(hide = true)]
     Worker {
@@ -118,6 +125,26 @@ pub enum Verb {
         #[arg(long)]
         jail: Option<String>,
     },
+}
+
+/// The command line as people see it: what completions and manual pages are made from. Generators of
+/// completions offer hidden verbs too, so those are left out here.
+pub fn visible() -> clap::Command {
+    let whole = Cli::command();
+    let text = |styled: Option<&clap::builder::StyledStr>| styled.cloned().unwrap_or_default();
+    clap::Command::new("kiln")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(text(whole.get_about()))
+        .after_help(text(whole.get_after_help()))
+        .subcommand_required(true)
+        .subcommand_value_name("VERB")
+        .subcommand_help_heading("VERBS")
+        .subcommands(
+            whole
+                .get_subcommands()
+                .filter(|verb| !verb.is_hide_set())
+                .cloned(),
+        )
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -270,6 +297,7 @@ pub use profile::ProfileArgs;
 
 pub use compare::{CompareArgs, GateArgs, HowArgs, TellArgs, UndecidedArg};
 pub use export::{ExportArgs, ExportTarget, VerifyArgs};
+pub use install::{CompletionsArgs, ManArgs};
 pub use report::{ReportArgs, ReportFormat};
 
 #[derive(Debug, Args)]

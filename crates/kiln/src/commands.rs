@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod check;
 pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod explain;
 pub mod export;
@@ -10,6 +11,7 @@ pub mod gate;
 pub mod init;
 pub mod iterate;
 pub mod lessons;
+pub mod man;
 pub mod profile;
 pub mod redteam;
 pub mod replay;

@@ -12,6 +12,7 @@ mod gate;
 mod gates;
 mod interchange;
 mod learn;
+mod manual;
 mod nvml;
 mod packed;
 mod printer;
@@ -58,6 +59,8 @@ fn main() {
         Verb::Selftest(args) => commands::selftest::run(&args),
         Verb::Redteam(args) => commands::redteam::run(&args),
         Verb::Schema => commands::schema::run(),
+        Verb::Completions(args) => commands::completions::run(&args),
+        Verb::Man(args) => commands::man::run(&args),
         Verb::Worker {
             kind,
             support,

@@ -39,6 +39,11 @@ pub fn talks_to_terminal() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
+/// Whether a person sees standard output as it is.
+pub fn shows_data_on_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Writes a line of a stream; false when nobody reads any more, which is no reason to stop. Anything
 /// else is: a file of events with a hole in it looks like one without.
 pub fn stream(line: &str) -> Result<bool, Failure> {

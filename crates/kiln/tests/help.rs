@@ -3,30 +3,7 @@
 
 mod common;
 
-use common::{Project, TUNE_EXAMPLE, text};
-
-/// Verbs and sub-verbs, found by walking the help itself.
-fn verbs(project: &Project, prefix: &[&str]) -> Vec<Vec<String>> {
-    let mut arguments = prefix.to_vec();
-    arguments.push("--help");
-    let help = text(&project.run(&arguments).stdout);
-    let mut found = vec![prefix.iter().map(|s| s.to_string()).collect()];
-    let Some(commands) = help.split("Commands:\n").nth(1) else {
-        return found;
-    };
-    let names = commands
-        .lines()
-        .take_while(|line| line.starts_with("  "))
-        .filter(|line| !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help");
-    for name in names {
-        let mut longer = prefix.to_vec();
-        longer.push(name);
-        found.extend(verbs(project, &longer));
-    }
-    found
-}
+use common::{Project, TUNE_EXAMPLE, text, verbs};
 
 fn examples(help: &str) -> Vec<String> {
     let mut parts = help.split("Example:\n");

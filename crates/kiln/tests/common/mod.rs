@@ -141,6 +141,29 @@ pub fn finished_trials(events: &[u8]) -> Vec<Value> {
 /// The example of `kiln tune --help`; `tests/tune.rs` runs it and looks at the result.
 pub const TUNE_EXAMPLE: &str = "kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
 
+/// Verbs and sub-verbs, found by walking the help itself.
+pub fn verbs(project: &Project, prefix: &[&str]) -> Vec<Vec<String>> {
+    let mut arguments = prefix.to_vec();
+    arguments.push("--help");
+    let help = text(&project.run(&arguments).stdout);
+    let mut found = vec![prefix.iter().map(|s| s.to_string()).collect()];
+    let Some(commands) = help.split("Commands:\n").nth(1) else {
+        return found;
+    };
+    let names = commands
+        .lines()
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help");
+    for name in names {
+        let mut longer = prefix.to_vec();
+        longer.push(name);
+        found.extend(verbs(project, &longer));
+    }
+    found
+}
+
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
