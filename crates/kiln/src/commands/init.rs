@@ -29,7 +29,9 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let first = manifest::first_manifest(name, &source)
         .map_err(|e| Failure::usage(format!("`{shown}`: {e}")).hint(e.fix()))?;
     let path = args.source.with_file_name(MANIFEST_NAME);
-    let guesses = first.text.matches("fill in").count();
+    // The first line explains the mark.
+    let guesses = first.text.lines().skip(1).filter(|l| l.contains("fill in"));
+    let guesses = guesses.count();
     packed::write(
         first.text.into_bytes(),
         &path,
