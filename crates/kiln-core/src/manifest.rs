@@ -9,7 +9,7 @@ mod init;
 pub mod keys;
 mod schema;
 
-pub use init::{InitError, first_manifest};
+pub use init::{Beside, FirstManifest, InitError, first_manifest};
 pub use keys::default_gate_policy;
 pub use schema::json_schema;
 

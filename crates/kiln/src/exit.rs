@@ -96,6 +96,10 @@ Exit codes:
 /// What to do where nothing more can be said.
 pub const DISK_FULL: &str = "the disk is full: free some space there and run the command again";
 
+/// What ends every message that is kiln's own fault and not the user's.
+const BUG: &str =
+    "this is a bug in kiln: please report it with the command, the manifest and this message";
+
 /// An error with the exit code it should end the program with.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -113,13 +117,19 @@ impl Failure {
         Failure::new(Exit::Machine, message)
     }
 
-    /// Something could not be read or written; a full disk is named together with the way out.
+    /// Something could not be read or written, and the way out for each way in which that happens.
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Failure {
-        let failure = Failure::machine(format!("{what}: {error}"));
-        match durable::is_full(error) {
-            true => failure.hint(DISK_FULL),
-            false => failure,
-        }
+        Failure::machine(format!("{what}: {error}")).hint(way_out(error))
+    }
+
+    /// A path the user named that cannot be used, and the way out.
+    pub fn bad_path(what: impl fmt::Display, error: &io::Error) -> Failure {
+        Failure::usage(format!("{what}: {error}")).hint(way_out(error))
+    }
+
+    /// What `Diagnostic::render` wrote, hints and all.
+    pub fn rendered(text: String) -> Failure {
+        Failure::new(Exit::Usage, text)
     }
 
     pub fn new(exit: Exit, message: impl Into<String>) -> Failure {
@@ -136,6 +146,21 @@ impl Failure {
     }
 }
 
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        _ if durable::is_full(error) => DISK_FULL,
+        io::ErrorKind::PermissionDenied => "see who may use it: `ls -ld` on the path",
+        io::ErrorKind::NotFound => "see that the path, and the folder it is in, are there",
+        io::ErrorKind::ReadOnlyFilesystem => "use a folder on a disk that can be written",
+        io::ErrorKind::NotADirectory => {
+            "something on the path is a file: name another place, or move it away"
+        }
+        io::ErrorKind::IsADirectory => "this is a folder: name a file",
+        io::ErrorKind::InvalidData => "it is not text (UTF-8): is it the file that was meant?",
+        _ => "see that the disk works and that you may use the path, and run the command again",
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rendered diagnostics already start with `error:`.
@@ -146,8 +171,42 @@ impl fmt::Display for Failure {
         for hint in &self.hints {
             write!(f, "\nhint: {hint}")?;
         }
+        if self.exit == Exit::Bug {
+            write!(f, "\nhint: {BUG}")?;
+        }
         Ok(())
     }
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tests/messages.rs` takes this for granted.
+    #[test]
+    fn what_goes_wrong_with_files_and_in_kiln_says_what_to_do() {
+        let kinds = [
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::NotFound,
+            io::ErrorKind::StorageFull,
+            io::ErrorKind::Other,
+        ];
+        for kind in kinds {
+            let error = io::Error::from(kind);
+            for failure in [
+                Failure::io("cannot write `x`", &error),
+                Failure::bad_path("cannot read `x`", &error),
+            ] {
+                assert_eq!(failure.hints.len(), 1, "{kind:?}");
+                assert!(failure.to_string().contains("\nhint: "), "{failure}");
+            }
+        }
+        let bug = Failure::new(Exit::Bug, "a count is wrong").to_string();
+        assert!(
+            bug.ends_with("this message") && bug.contains("\nhint: this is a bug in kiln"),
+            "{bug}"
+        );
+    }
+}

@@ -97,7 +97,10 @@ pub fn build_space(
         rules,
         BuildLimits::default(),
     )
-    .map_err(|e| Failure::usage(format!("{}: {e}", file.name())))?;
+    .map_err(|e| {
+        Failure::usage(format!("{}: {e}", file.name()))
+            .hint("`kiln check --explain` shows the constraints with an example each")
+    })?;
     let warnings = warn
         .into_iter()
         .map(|(name, rule)| (name, count_breaking(&space, manifest, &rule)))

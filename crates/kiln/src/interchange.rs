@@ -26,7 +26,7 @@ pub fn read_space(path: &Path) -> Result<DefinedSpace, Failure> {
         let space = definition.build(BuildLimits::default())?;
         Ok(DefinedSpace { definition, space })
     });
-    built.map_err(|e| Failure::usage(e.render(&shown, &text)))
+    built.map_err(|e| Failure::rendered(e.render(&shown, &text)))
 }
 
 /// A recording of kiln's own, of what was tried.
@@ -43,7 +43,8 @@ pub fn read_table(path: &Path, space: Option<Arc<Space>>) -> Result<Table, Failu
     }
     let text = read_text(path)?;
     let shown = path.display().to_string();
-    interchange::read_recording(&text, space).map_err(|e| Failure::usage(e.render(&shown, &text)))
+    interchange::read_recording(&text, space)
+        .map_err(|e| Failure::rendered(e.render(&shown, &text)))
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {

@@ -135,14 +135,14 @@ fn unpack_default() -> Result<PathBuf, Failure> {
 pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
     let shown = path.display().to_string();
     let text = fs::read_to_string(path)
-        .map_err(|e| Failure::usage(format!("cannot read `{shown}`: {e}")))?;
+        .map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))?;
     let manifest = Manifest::parse(&text).map_err(|problems| {
         let rendered: Vec<String> = problems.iter().map(|p| p.render(&shown, &text)).collect();
-        Failure::usage(rendered.join("\n\n"))
+        Failure::rendered(rendered.join("\n\n"))
     })?;
     let absolute = path
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot resolve `{shown}`: {e}")))?;
+        .map_err(|e| Failure::bad_path(format!("cannot resolve `{shown}`"), &e))?;
     let root = project_root(absolute.parent().unwrap_or(Path::new("/")));
     Ok(ManifestFile {
         path: absolute,
@@ -160,11 +160,11 @@ pub fn from_recording(recorded: &RecordedFile) -> Result<ManifestFile, Failure> 
     let mut manifest = Manifest::parse(&text).map_err(|problems| {
         let place = format!("{}, manifest", recorded.path);
         let rendered: Vec<String> = problems.iter().map(|p| p.render(&place, &text)).collect();
-        Failure::usage(rendered.join("\n\n"))
+        Failure::rendered(rendered.join("\n\n"))
     })?;
     // The study may have been of another shape than its manifest says.
     manifest.aim_at(&recorded.recording.shape);
-    let cannot = |e| Failure::usage(format!("cannot resolve `{}`: {e}", recorded.path));
+    let cannot = |e| Failure::bad_path(format!("cannot resolve `{}`", recorded.path), &e);
     let here = Path::new(".").canonicalize().map_err(cannot)?;
     Ok(ManifestFile {
         path: path.canonicalize().map_err(cannot)?,
@@ -194,7 +194,7 @@ impl ManifestFile {
     }
 
     pub fn error(&self, diagnostic: &Diagnostic) -> Failure {
-        Failure::usage(diagnostic.render(&self.name(), &self.text))
+        Failure::rendered(diagnostic.render(&self.name(), &self.text))
     }
 
     /// Whether every file and folder the manifest names can be used; says so of all that cannot.
@@ -228,7 +228,7 @@ impl ManifestFile {
             .collect();
         match problems.is_empty() {
             true => Ok(()),
-            false => Err(Failure::usage(problems.join("\n\n"))),
+            false => Err(Failure::rendered(problems.join("\n\n"))),
         }
     }
 

@@ -191,6 +191,7 @@ pub fn cache_limit_bytes() -> Result<u64, Failure> {
             Failure::usage(format!(
                 "KILN_CACHE_BYTES is `{text}`, not a number of bytes"
             ))
+            .hint("write bytes without a unit, e.g. KILN_CACHE_BYTES=2000000000")
         }),
     }
 }

@@ -1,14 +1,18 @@
 //! A first manifest written from a source file: what can be seen is filled in, what only the author
-//! knows is marked.
-
-use std::fmt::Write as _;
+//! knows is marked. The author's own function becomes the reference and the baseline.
 
 use thiserror::Error;
 
 use super::Manifest;
+pub use beside::Beside;
+use guess::Guess;
 use source::{Function, Guard, Parameter, Passing};
 
+mod beside;
+mod body;
+mod guess;
 mod source;
+mod write;
 
 #[derive(Debug, Error, PartialEq)]
 pub enum InitError {
@@ -27,9 +31,69 @@ pub enum InitError {
     NotExpressible { file_name: String, reason: String },
 }
 
+impl InitError {
+    /// What the author can do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            InitError::UnknownLanguage(_) => "give the C or CUDA source that holds the kernel",
+            InitError::NoFunction(_) => {
+                "take `static` and `inline` from the function that is to be tuned; one called `main` is never it"
+            }
+            InitError::NoKernel(_) => {
+                "mark the kernel `__global__`; a function for the CPU belongs in a `.c` file"
+            }
+            InitError::NoOutput(_) => {
+                "let the function write its result through a pointer that is not `const`, e.g. `float *out`"
+            }
+            InitError::NotExpressible { .. } => {
+                "rename the file, and give it relative to where you are"
+            }
+        }
+    }
+}
+
+/// A manifest, and the files it names that can be written from the source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FirstManifest {
+    pub text: String,
+    pub beside: Vec<Beside>,
+}
+
+/// What goes into a manifest.
+struct Plan {
+    /// What is compiled, relative to the manifest.
+    source: String,
+    is_cuda: bool,
+    entry: Function,
+    guess: Guess,
+    tunables: Tunables,
+    has_reference: bool,
+}
+
+impl Plan {
+    fn suffix(&self) -> &'static str {
+        match self.is_cuda {
+            true => "cu",
+            false => "c",
+        }
+    }
+}
+
+enum Tunables {
+    /// Macros the author has guarded.
+    InTheSource(Vec<Tunable>),
+    /// A C function without any: how it is compiled.
+    CompilerOptions,
+    /// A CUDA kernel without any that asks for the size of its block.
+    BlockSize {
+        names: Vec<String>,
+    },
+    None,
+}
+
 /// A manifest for a C or CUDA source that parses as it is; comments say what to fill in.
 /// `file_name` is the source's path relative to the manifest.
-pub fn first_manifest(file_name: &str, source: &str) -> Result<String, InitError> {
+pub fn first_manifest(file_name: &str, source: &str) -> Result<FirstManifest, InitError> {
     let is_cuda = file_name.ends_with(".cu");
     if !is_cuda && !file_name.ends_with(".c") {
         return Err(InitError::UnknownLanguage(file_name.to_string()));
@@ -40,10 +104,45 @@ pub fn first_manifest(file_name: &str, source: &str) -> Result<String, InitError
     if !entry.parameters.iter().any(writes) {
         return Err(InitError::NoOutput(entry.name));
     }
-    let tunables: Vec<Tunable> = source::guards(&plain).iter().map(Tunable::from).collect();
-    let text = write(file_name, is_cuda, &entry, &tunables);
+    let guards: Vec<Tunable> = source::guards(&plain).iter().map(Tunable::from).collect();
+    let can_be_quoted = is_plain(file_name);
+    let tunables = match (guards.is_empty(), is_cuda) {
+        (false, _) => Tunables::InTheSource(guards),
+        (true, true) => match write::block_size(&plain) {
+            Some(names) => Tunables::BlockSize { names },
+            None => Tunables::None,
+        },
+        (true, false) if can_be_quoted => Tunables::CompilerOptions,
+        (true, false) => Tunables::None,
+    };
+    let is_taken = |name: &str| tunables.names().iter().any(|t| t == name);
+    let guess = Guess::of(&entry, is_cuda, &is_taken);
+    let in_double = beside::in_double(&plain, source).filter(|_| can_be_quoted);
+    let mut files = Vec::new();
+    let mut plan = Plan {
+        source: file_name.to_string(),
+        is_cuda,
+        entry,
+        guess,
+        tunables,
+        has_reference: in_double.is_some(),
+    };
+    let name = &plan.entry.name;
+    if matches!(plan.tunables, Tunables::CompilerOptions) {
+        let tunable = beside::under_options(file_name, stem(file_name));
+        plan.source = tunable.name.clone();
+        files.push(tunable);
+        files.push(beside::baseline(file_name, name, "c", source));
+    }
+    if let Some(text) = in_double {
+        files.push(beside::reference(file_name, name, plan.suffix(), &text));
+    }
+    let text = write::write(&plan);
     match Manifest::parse(&text) {
-        Ok(_) => Ok(text),
+        Ok(_) => Ok(FirstManifest {
+            text,
+            beside: files,
+        }),
         Err(problems) => Err(InitError::NotExpressible {
             file_name: file_name.to_string(),
             reason: problems
@@ -54,10 +153,35 @@ pub fn first_manifest(file_name: &str, source: &str) -> Result<String, InitError
     }
 }
 
+impl Tunables {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Tunables::InTheSource(found) => found.iter().map(|t| t.name.clone()).collect(),
+            Tunables::CompilerOptions => {
+                beside::OPTIONS.iter().map(|o| o.name.to_string()).collect()
+            }
+            Tunables::BlockSize { names } => names.clone(),
+            Tunables::None => Vec::new(),
+        }
+    }
+}
+
+/// Whether a file name means itself in a comment and between quotes of C. A folder in it is not for files beside
+/// the manifest.
+fn is_plain(file_name: &str) -> bool {
+    file_name
+        .chars()
+        .all(|c| c.is_alphanumeric() || "._-+ ".contains(c))
+}
+
+fn stem(file_name: &str) -> &str {
+    let name = file_name.rsplit('/').next().unwrap_or(file_name);
+    name.split('.').next().unwrap_or(name)
+}
+
 /// The function named like the file, or the last one.
 fn entry(file_name: &str, is_cuda: bool, found: Vec<Function>) -> Result<Function, InitError> {
-    let stem = file_name.rsplit('/').next().unwrap_or(file_name);
-    let stem = stem.split('.').next().unwrap_or(stem);
+    let stem = stem(file_name);
     let mut candidates: Vec<Function> = found
         .into_iter()
         .filter(|f| match is_cuda {
@@ -138,180 +262,6 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_string()).to_string()
 }
 
-fn write(file_name: &str, is_cuda: bool, entry: &Function, tunables: &[Tunable]) -> String {
-    // The tunables of a kernel may be called like the dimension.
-    let dimension = ["N", "SIZE", "LENGTH", "ELEMENTS"]
-        .into_iter()
-        .find(|d| !tunables.iter().any(|t| t.name == *d))
-        .unwrap_or("PROBLEM_SIZE");
-    let name = &entry.name;
-    let mut out = String::new();
-    let mut line = |text: &str| {
-        out.push_str(text);
-        out.push('\n');
-    };
-    line("# Written by `kiln init`. Lines marked `fill in` are guesses: put right what is wrong.");
-    line("");
-    line("[kernel]");
-    line(&format!("source = {}", quoted(file_name)));
-    line(&format!("entry = \"{name}\""));
-    line("");
-    line("# The choices kiln makes; each reaches the source as -DNAME=value.");
-    line("[tunables]");
-    if tunables.is_empty() {
-        line(
-            "# fill in: put `#ifndef BLOCK`, `#define BLOCK 32`, `#endif` in the source, and here",
-        );
-        line("# BLOCK = [16, 32, 64]");
-    }
-    for tunable in tunables {
-        let values = tunable.candidates.join(", ");
-        let note = match tunable.candidates.len() {
-            1 => "  # fill in: other values worth trying",
-            _ => "",
-        };
-        line(&format!("{} = [{values}]{note}", tunable.name));
-    }
-    line("");
-    line("# Conditions a config must meet, over tunables and dimensions.");
-    line("[constraints]");
-    line("# fill in, e.g.: divides = \"N % BLOCK == 0\"");
-    line("");
-    line("# fill in: the dimensions of the problem. `target` is tuned, `tiny` is checked first.");
-    line("[shapes.target]");
-    line(&format!("{dimension} = 1048576"));
-    line("");
-    line("[shapes.tiny]");
-    line(&format!("{dimension} = 1000"));
-    line("");
-    line("# The parameters of the entry, in its order.");
-    line("[arguments]");
-    let buffer = entry
-        .parameters
-        .iter()
-        .find(|p| p.passing != Passing::Value);
-    for parameter in &entry.parameters {
-        let is_descriptor = is_cuda && parameter.c_type == "CUtensorMap";
-        match buffer.filter(|_| is_descriptor && parameter.passing == Passing::Value) {
-            Some(buffer) => line(&format!(
-                "{} = {{ tma = \"{}\", box = [64] }}  # fill in: which buffer it describes; the box",
-                parameter.name, buffer.name
-            )),
-            None => line(&argument(parameter, dimension)),
-        }
-    }
-    line("");
-    if is_cuda {
-        let block = tunables.iter().filter(|t| t.is_integer).find(|t| {
-            ["BLOCK", "THREADS"]
-                .iter()
-                .any(|word| t.name.contains(word))
-        });
-        line("# fill in: blocks per grid and threads per block.");
-        line("[launch]");
-        let threads = block.map_or("256", |t| t.name.as_str());
-        line(&format!("grid = \"ceil_div({dimension}, {threads})\""));
-        line(&format!("block = \"{threads}\""));
-        line("");
-    }
-    line("# fill in: what one launch must do at least; kiln then knows how fast is fast.");
-    line("[work]");
-    line(&format!("# flops = \"2 * {dimension}\""));
-    line(&format!("# bytes = \"8 * {dimension}\""));
-    line("");
-    for text in compared(is_cuda, name, tunables) {
-        line(&text);
-    }
-    out
-}
-
-/// `[reference]` and `[baseline]`.
-fn compared(is_cuda: bool, name: &str, tunables: &[Tunable]) -> Vec<String> {
-    let (key, suffix) = match is_cuda {
-        true => ("python", "py"),
-        false => ("c", "c"),
-    };
-    let (what, what_else, takes) = match is_cuda {
-        true => (
-            ". It gets the inputs as",
-            "tensors in double precision, by name, and returns the outputs.",
-            "inputs",
-        ),
-        false => (
-            ": the same parameters,",
-            "`double` for every floating type.",
-            "parameters",
-        ),
-    };
-    let mut lines = vec![
-        format!(
-            "# fill in: write `reference.{suffix}` with a plain, obviously right `{name}`{what}"
-        ),
-        format!("# {what_else}"),
-        "[reference]".to_string(),
-        format!("{key} = \"reference.{suffix}:{name}\""),
-        String::new(),
-    ];
-    if tunables.is_empty() {
-        lines.extend([
-            format!("# fill in: write `baseline.{suffix}` with the `{name}` that is to be beaten, same {takes}."),
-            "[baseline]".to_string(),
-            format!("{key} = \"baseline.{suffix}:{name}\""),
-        ]);
-        return lines;
-    }
-    let values: Vec<String> = tunables
-        .iter()
-        .map(|t| format!("{} = {}", t.name, t.default))
-        .collect();
-    lines.extend([
-        format!("# What is to be beaten: the source as it is now. Another function: {key} = \"baseline.{suffix}:f\"."),
-        "[baseline]".to_string(),
-        format!("config = {{ {} }}", values.join(", ")),
-    ]);
-    lines
-}
-
-fn argument(parameter: &Parameter, dimension: &str) -> String {
-    let Parameter {
-        name,
-        c_type,
-        dtype,
-        passing,
-    } = parameter;
-    let known = dtype.map_or("f32", |d| d.name());
-    let mut notes = Vec::new();
-    if dtype.is_none() {
-        notes.push(format!(
-            "the type, `{}` in the source",
-            crate::diagnostic::printable(c_type)
-        ));
-    }
-    let fields = match passing {
-        Passing::ConstPointer => {
-            notes.push("the shape".to_string());
-            format!("shape = [\"{dimension}\"]")
-        }
-        Passing::Pointer => {
-            notes.push("the shape; `inout` if it is read too".to_string());
-            format!("shape = [\"{dimension}\"], role = \"output\"")
-        }
-        // Eight and sixteen bits do not hold a size.
-        Passing::Value if dtype.is_some_and(|d| !d.is_float() && d.size_bytes() >= 4) => {
-            notes.push("the value".to_string());
-            format!("value = \"{dimension}\"")
-        }
-        Passing::Value => {
-            notes.push("the value".to_string());
-            "value = 1".to_string()
-        }
-    };
-    let mut out = String::new();
-    let _ = write!(out, "{name} = {{ dtype = \"{known}\", {fields} }}");
-    let _ = write!(out, "  # fill in: {}", notes.join("; "));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,18 +304,54 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
 
     #[test]
     fn a_c_source_becomes_a_manifest() {
-        insta::assert_snapshot!(first_manifest("axpy.c", C).unwrap());
+        insta::assert_snapshot!(shown(&first_manifest("axpy.c", C).unwrap()));
     }
 
     #[test]
     fn a_cuda_source_becomes_a_manifest() {
-        insta::assert_snapshot!(first_manifest("kernels/scale.cu", CUDA).unwrap());
+        insta::assert_snapshot!(shown(&first_manifest("kernels/scale.cu", CUDA).unwrap()));
+    }
+
+    #[test]
+    fn a_plain_function_becomes_a_manifest_and_its_files() {
+        let blur = "// Box blur.\nvoid blur(float *in, float *out, int height, int width) {\n\
+            for (int y = 0; y < height; y++)\n    for (int x = 0; x < width; x++)\n        \
+            out[y * width + x] = 0.5f * in[y * width + x];\n}\n";
+        insta::assert_snapshot!(shown(&first_manifest("blur.c", blur).unwrap()));
+    }
+
+    #[test]
+    fn a_plain_kernel_is_tuned_by_its_block() {
+        let blur = "__global__ void blur(const float *in, float *out, int height, int width) {\n\
+            int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;\n\
+            if (x < width && y < height) out[y * width + x] = sqrtf(in[y * width + x]);\n}\n";
+        insta::assert_snapshot!(shown(&first_manifest("blur.cu", blur).unwrap()));
+    }
+
+    #[test]
+    fn the_reference_is_launched_as_the_source_is_by_default() {
+        let scale = "#ifndef BLOCK\n#define BLOCK 128\n#endif\n__global__ void scale(float *y, int n) {\n\
+            int i = blockIdx.x * BLOCK + threadIdx.x;\n  if (i < n) y[i] *= 2;\n}\n";
+        let text = first_manifest("scale.cu", scale).unwrap().text;
+        let reference = &text[text.find("[reference]").unwrap()..];
+        assert!(
+            reference.contains("grid = \"ceil_div(N, 128)\"\nblock = 128\n"),
+            "{text}"
+        );
+    }
+
+    fn shown(first: &FirstManifest) -> String {
+        let mut out = first.text.clone();
+        for file in &first.beside {
+            out += &format!("\n==> {} ({})\n{}", file.name, file.what, file.text);
+        }
+        out
     }
 
     #[test]
     fn without_tunables_something_else_is_the_baseline() {
         let baseline = |file: &str, text: &str| {
-            let manifest = first_manifest(file, text).unwrap();
+            let manifest = first_manifest(file, text).unwrap().text;
             manifest.lines().last().unwrap().to_string()
         };
         assert_eq!(
@@ -406,11 +392,13 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         assert!(
             first_manifest("src/gemm.c", text)
                 .unwrap()
+                .text
                 .contains("entry = \"gemm\"")
         );
         assert!(
             first_manifest("x.c", text)
                 .unwrap()
+                .text
                 .contains("entry = \"other\"")
         );
     }

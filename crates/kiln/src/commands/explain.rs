@@ -110,7 +110,7 @@ fn one_trial(args: &ExplainArgs, study: &Study, number: u64) -> Result<Exit, Fai
 /// Runs trials of a study once more on this machine.
 fn watch(folder: &Path, study: &Study, trials: &[&Trial]) -> Result<Vec<Rerun>, Failure> {
     let cannot =
-        |e: std::io::Error| Failure::usage(format!("cannot use `{}`: {e}", folder.display()));
+        |e: std::io::Error| Failure::bad_path(format!("cannot use `{}`", folder.display()), &e);
     let root = project::project_root(&folder.canonicalize().map_err(cannot)?);
     let mut file = project::read(&root.join(&study.header.manifest))?;
     file.aim_at(Some(&study.header.shape))?;

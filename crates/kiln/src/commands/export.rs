@@ -51,7 +51,7 @@ fn chosen(args: &ExportArgs, unproven: Unproven) -> Result<(ManifestFile, Winner
     let folder = args
         .project
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", args.project.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", args.project.display()), &e))?;
     let root = project::project_root(&folder);
     let studies = winners::studies(&root, &args.studies)?;
     let mut found = winners::of_studies(&studies, unproven)?;

@@ -1,8 +1,10 @@
-//! `kiln init FILE`: a first manifest from a source file.
+//! `kiln init FILE`: a first manifest from a source file, and what it names: a reference, a baseline, and the
+//! first tunables of a function that has none.
 
 use std::fs;
+use std::path::Path;
 
-use kiln_core::manifest;
+use kiln_core::manifest::{self, Beside};
 
 use crate::cli::InitArgs;
 use crate::exit::{Exit, Failure};
@@ -12,21 +14,55 @@ use crate::project::MANIFEST_NAME;
 
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let shown = args.source.display();
-    let source = fs::read_to_string(&args.source)
-        .map_err(|e| Failure::usage(format!("cannot read `{shown}`: {e}")))?;
+    let source = fs::read_to_string(&args.source).map_err(|e| {
+        Failure::usage(format!("cannot read `{shown}`: {e}"))
+            .hint("give the C or CUDA file that holds the function to tune: `kiln init blur.c`")
+    })?;
     let name = args
         .source
         .file_name()
         .and_then(|n| n.to_str())
-        .ok_or_else(|| Failure::usage(format!("`{shown}` is not a file name")))?;
-    let text = manifest::first_manifest(name, &source)
-        .map_err(|e| Failure::usage(format!("`{shown}`: {e}")))?;
+        .ok_or_else(|| {
+            Failure::usage(format!("`{shown}` is not a file name"))
+                .hint("give a file whose name is plain text: `kiln init blur.c`")
+        })?;
+    let first = manifest::first_manifest(name, &source)
+        .map_err(|e| Failure::usage(format!("`{shown}`: {e}")).hint(e.fix()))?;
     let path = args.source.with_file_name(MANIFEST_NAME);
-    packed::write(text.into_bytes(), &path, Existing::from_force(args.force))?;
+    // The first line explains the mark.
+    let guesses = first.text.lines().skip(1).filter(|l| l.contains("fill in"));
+    let guesses = guesses.count();
+    packed::write(
+        first.text.into_bytes(),
+        &path,
+        Existing::from_force(args.force),
+    )?;
     printer::data(&path.display().to_string());
+    for file in first.beside {
+        write_beside(&args.source, file)?;
+    }
+    let folder = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
+        Some(folder) => format!(" {}", folder.display()),
+        None => String::new(),
+    };
     printer::talk(&format!(
-        "next: fill in shapes, reference and baseline, then `kiln check {}`",
+        "next: look at the {guesses} places marked `fill in` in {}, then `kiln check{folder}` and `kiln tune{folder}`",
         path.display()
     ));
     Ok(Exit::Success)
+}
+
+/// A reference or baseline that is there stays, with `--force` too: it is the author's, and may be older and
+/// better than the source is now.
+fn write_beside(source: &Path, file: Beside) -> Result<(), Failure> {
+    let path = source.with_file_name(&file.name);
+    let shown = path.display();
+    if path.symlink_metadata().is_ok() {
+        printer::talk(&format!("kept {shown}, which was there"));
+        return Ok(());
+    }
+    packed::write(file.text.into_bytes(), &path, Existing::Keep)
+        .map_err(|e| e.hint("`kiln init --force` writes what is missing"))?;
+    printer::talk(&format!("wrote {shown}: {}", file.what));
+    Ok(())
 }

@@ -114,9 +114,10 @@ fn shape(args: &IterateArgs, stage: &Stage) -> Result<String, Failure> {
         None => crate::gate::Shapes::Target,
     };
     let mut shapes = stage.shapes(&wanted)?;
-    shapes
-        .pop()
-        .ok_or_else(|| Failure::usage("the manifest has no such shape"))
+    shapes.pop().ok_or_else(|| {
+        Failure::usage("the manifest has no such shape")
+            .hint("name one of [shapes.NAME] in kiln.toml with --shape")
+    })
 }
 
 /// What was typed, else what the advice promised.

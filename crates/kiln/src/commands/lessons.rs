@@ -49,7 +49,7 @@ pub fn run(args: &LessonsArgs) -> Result<Exit, Failure> {
 fn root(folder: &Path) -> Result<PathBuf, Failure> {
     let absolute = folder
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", folder.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", folder.display()), &e))?;
     Ok(project::project_root(&absolute))
 }
 

@@ -118,10 +118,10 @@ fn study_number(text: &str) -> Option<u64> {
 }
 
 fn profile(args: &ProfileArgs, mut meant: Meant) -> Result<Exit, Failure> {
-    let path = meant
-        .manifest
-        .as_deref()
-        .ok_or_else(|| Failure::usage("no manifest is named"))?;
+    let path = meant.manifest.as_deref().ok_or_else(|| {
+        Failure::usage("no manifest is named")
+            .hint("give the folder with kiln.toml: `kiln profile PATH`")
+    })?;
     refuse_c(path)?;
     let stage = Stage::open(path, args.no_wait)?;
     let wanted = wanted(&stage, args);
@@ -331,7 +331,8 @@ impl Known {
                 "`{}` has no tunable `{}`",
                 file.name(),
                 printable(unknown)
-            )));
+            ))
+            .hint("`kiln space` lists the tunables of the manifest"));
         }
         Ok(Known {
             kernel: manifest.kernel.name.clone(),

@@ -27,7 +27,8 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, Failure> {
             "nothing to find in `{}`: none of its {} configs worked",
             args.recording.display(),
             table.records().len()
-        )));
+        ))
+        .hint("take a recording with at least one config that was timed"));
     };
     let plan = Plan {
         trials: args.trials as usize,
@@ -121,7 +122,8 @@ fn read(args: &ReplayArgs) -> Result<(Table, Option<Table>), Failure> {
         return Err(Failure::usage(format!(
             "`{}` does not say what its configs cost: `--seconds` has nothing to count",
             args.recording.display()
-        )));
+        ))
+        .hint("give a budget in trials: `--trials 100`"));
     }
     if table.origin().unfinished {
         printer::talk("warning: the recording was not closed; what it has so far is used");

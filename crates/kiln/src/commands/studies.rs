@@ -63,7 +63,7 @@ pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
 fn open(folder: &Path) -> Result<Option<SqliteStore>, Failure> {
     let absolute: PathBuf = folder
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", folder.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", folder.display()), &e))?;
     SqliteStore::open_existing(&project::project_root(&absolute))
 }
 

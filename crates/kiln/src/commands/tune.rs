@@ -190,7 +190,8 @@ pub fn prepare_support(task: &mut Task, pool: &CompilePool) -> Result<(), Failur
             failure.log.trim_end()
         ))
         .hint("`kiln toolchain` shows which compiler is used")),
-        Err(outcome) => Err(Failure::machine(format!("kiln's own kernels: {outcome}"))),
+        Err(outcome) => Err(Failure::machine(format!("kiln's own kernels: {outcome}"))
+            .hint("`kiln doctor` says whether the CUDA compiler works; run the command again")),
     }
 }
 

@@ -294,9 +294,11 @@ fn compile_staged(
         Ok(alive) => alive,
         Err(WorkerEnd::Interrupted) => return Ok(Err(not_reached())),
         Err(end) => {
-            return Err(Failure::machine(format!(
-                "cannot start a compile worker: {end}"
-            )));
+            return Err(
+                Failure::machine(format!("cannot start a compile worker: {end}")).hint(
+                    "see that there is memory and that processes may be started (`ulimit -u`)",
+                ),
+            );
         }
     };
     match alive.request(&Request::Compile(job), build.deadline) {
@@ -332,7 +334,8 @@ fn compile_staged(
         })),
         Err(WorkerEnd::Signal(signal)) => Ok(Err(died(signal, alive.output_tail()))),
         Err(WorkerEnd::Interrupted) => Ok(Err(not_reached())),
-        Err(end) => Err(Failure::machine(format!("a compile worker failed: {end}"))),
+        Err(end) => Err(Failure::machine(format!("a compile worker failed: {end}"))
+            .hint("run it again: what was finished is kept; `kiln doctor` tries the compiler")),
     }
 }
 

@@ -342,7 +342,8 @@ impl Confirmer<'_> {
                 return Err(Failure::new(
                     Exit::No,
                     format!("the baseline failed while confirming: {outcome}"),
-                ));
+                )
+                .hint("a baseline has to work each time: mend it, or name another in [baseline]"));
             }
             self.python = dismiss(corners, python);
             return Ok(Err(outcome));

@@ -174,7 +174,9 @@ impl<'t> Together<'t, '_> {
         let space = std::sync::Arc::clone(&task.space);
         let mut strategy =
             search::strategy_with(&self.options.strategy, space, study.header.seed, &setup)
-                .map_err(|e| Failure::usage(e.to_string()))?;
+                .map_err(|e| {
+                    Failure::usage(e.to_string()).hint("`kiln tune --help` lists the strategies")
+                })?;
         for trial in &study.trials {
             if !self.tried.contains(&trial.config) {
                 self.tried.push(trial.config.clone());

@@ -222,7 +222,9 @@ impl Tuner<'_> {
             header.seed,
             &setup,
         )
-        .map_err(|e| Failure::usage(e.to_string()))?;
+        .map_err(|e| {
+            Failure::usage(e.to_string()).hint("`kiln tune --help` lists the strategies")
+        })?;
         let batch_size = header.batch;
         // On a GPU the next batches compile while this one is timed. They are asked for before this
         // one is told, always, so that a resumed study walks the same path.

@@ -189,9 +189,11 @@ impl Starting {
             (Some(program), end) => {
                 WorkerEnd::Broken(no_child(program, &end, &worker.output_tail()))
             }
-            (None, WorkerEnd::Garbled(message)) => WorkerEnd::Broken(Failure::machine(format!(
-                "a worker cannot be used: {message}"
-            ))),
+            (None, WorkerEnd::Garbled(message)) => WorkerEnd::Broken(
+                Failure::machine(format!("a worker cannot be used: {message}")).hint(
+                    "`kiln doctor` says what is missing; `--no-sandbox` is for what you trust",
+                ),
+            ),
             (None, end) => end,
         })
     }
@@ -270,7 +272,9 @@ impl Worker {
                     Failure::machine(format!("cannot start {program}: {}", without_number(&e)))
                         .hint("install Python 3, or set KILN_PYTHON to one")
                 }
-                None => Failure::machine(format!("cannot start a worker: {e}")),
+                None => Failure::machine(format!("cannot start a worker: {e}")).hint(
+                    "see that there is memory and that processes may be started (`ulimit -u`)",
+                ),
             })
         })?;
         let stdin = child.stdin.take();

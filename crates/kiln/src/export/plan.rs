@@ -319,7 +319,7 @@ pub fn packaged_path(file: &ManifestFile, named: &str) -> Result<String, Failure
         .dir()
         .join(named)
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{named}`: {e}")))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{named}`"), &e))?;
     let relative = found.strip_prefix(&file.root).map_err(|_| {
         Failure::usage(format!("`{named}` lies outside the project"))
             .hint("copy it into the project: a package carries all it needs")

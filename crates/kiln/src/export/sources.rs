@@ -87,7 +87,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         ))
         .hint("draw inputs instead of reading them from a file"));
     }
-    fs::read(path).map_err(|e| Failure::usage(format!("cannot read `{shown}`: {e}")))
+    fs::read(path).map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))
 }
 
 fn included(from: &Path, text: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {

@@ -136,7 +136,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
     }
     let absolute = folder
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", folder.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", folder.display()), &e))?;
     let manifest = absolute.join(&verified.package.manifest);
     let stage = Stage::open_in(&manifest, Some(absolute.join(SOURCES)), wanted.no_wait)?;
     verified.device = Some(stage.device.name.clone());
@@ -336,8 +336,10 @@ fn contender(
     let values: Assignment = packaged.values.clone().into_iter().collect();
     let config = gate::config_on(task, &packaged.id, &values)?;
     if let Some(image) = image_for(packaged, stage) {
-        let path: PathBuf = inside(folder, &image.file)
-            .ok_or_else(|| Failure::usage("an image lies outside the package"))?;
+        let path: PathBuf = inside(folder, &image.file).ok_or_else(|| {
+            Failure::usage("an image lies outside the package")
+                .hint("the package was edited: export it again with `kiln export`")
+        })?;
         let kind = match package.language {
             Language::Cuda => WorkerKind::cuda(task.support.clone()),
             Language::C => WorkerKind::reading_only(task.data_files()),

@@ -91,7 +91,8 @@ pub fn of_studies(studies: &[Study], unproven: Unproven) -> Result<Winners, Fail
             return Err(Failure::usage(format!(
                 "study {} is of `{}`, study {} of `{}`: one package holds one kernel",
                 first.id, first.header.manifest, study.id, header.manifest
-            )));
+            ))
+            .hint("export them one after the other, each with an `--out` of its own"));
         }
         if header.device.name != first.header.device.name {
             return Err(Failure::usage(format!(
@@ -148,6 +149,7 @@ fn of_study(study: &Study, unproven: Unproven) -> Result<Chosen, Failure> {
                     "study {} found no config that works; there is nothing to export",
                     study.id
                 ))
+                .hint("`kiln explain` says why they fail")
             })?;
             (found, false)
         }
@@ -212,7 +214,7 @@ pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<W
     let shown = path.display();
     let bad = |why: String| Failure::usage(format!("`{shown}`: {why}"));
     let text = fs::read_to_string(path)
-        .map_err(|e| Failure::usage(format!("cannot read `{shown}`: {e}")))?;
+        .map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))?;
     let listed: Vec<Listed> = serde_json::from_str(&text).map_err(|e| {
         bad(format!("not a list of winners: {e}"))
             .hint("each has `shape` and `config`, and may have `ratio`, `ratio_ci_95`, `time_us`, `device`, `date`")

@@ -73,7 +73,10 @@ pub fn record(
 
 /// The project an entry was recorded with, unpacked.
 pub fn tree(file: &BaselineFile, entry: &Entry) -> Result<Tree, Failure> {
-    let missing = || Failure::usage("the baseline names sources that are not there");
+    let missing = || {
+        Failure::usage("the baseline names sources that are not there")
+            .hint("take the file back from git, or record it anew: `kiln gate --record --force`")
+    };
     unpack(file.sources(entry).ok_or_else(missing)?)
 }
 

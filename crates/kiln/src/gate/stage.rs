@@ -234,7 +234,7 @@ fn copy_data(task: &Task, tree: &Tree) -> Result<(), Failure> {
             continue;
         };
         let contents = std::fs::read(&name)
-            .map_err(|e| Failure::usage(format!("cannot read the data file `{name}`: {e}")))?;
+            .map_err(|e| Failure::bad_path(format!("cannot read the data file `{name}`"), &e))?;
         tree.write(&folder.join(relative), &contents)?;
     }
     Ok(())

@@ -57,7 +57,8 @@ impl Tree {
             false => Err(Failure::usage(format!(
                 "`{}` leads out of the project",
                 relative.display()
-            ))),
+            ))
+            .hint("names in a package or a baseline file stay inside its project: was it edited?")),
         }
     }
 }

@@ -118,7 +118,8 @@ impl Ncu {
             },
             WorkerKind::Python(_) => WorkerKind::WatchedPython { by },
             _ => {
-                return Err(Failure::usage("only what runs on a GPU can be profiled"));
+                return Err(Failure::usage("only what runs on a GPU can be profiled")
+                    .hint("`kiln explain` says what the tunables of a C kernel did"));
             }
         };
         let ended = launch(task, contender, shape, &kind);

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 /// compiler's notes are left out.
 pub fn code(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = std::fs::read(path)
-        .map_err(|e| Failure::machine(format!("cannot read `{}`: {e}", path.display())))?;
+        .map_err(|e| Failure::io(format!("cannot read `{}`", path.display()), &e))?;
     // What is no ELF file of 64 bits is compared as a whole.
     Ok(sections(&bytes).unwrap_or(bytes))
 }

@@ -29,9 +29,9 @@ struct Line<'a, R> {
 impl Rows {
     pub fn new(path: Option<&Path>) -> Result<Rows, Failure> {
         let open = |path: &Path| {
-            File::create(path).map(Mutex::new).map_err(|e| {
-                Failure::machine(format!("cannot write rows to `{}`: {e}", path.display()))
-            })
+            File::create(path)
+                .map(Mutex::new)
+                .map_err(|e| Failure::io(format!("cannot write rows to `{}`", path.display()), &e))
         };
         Ok(Rows {
             file: path.map(open).transpose()?,

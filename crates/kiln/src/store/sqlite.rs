@@ -326,7 +326,10 @@ impl Store for SqliteStore {
             ))
             .hint("`kiln studies list` shows them"));
         }
-        Study::from_events(id, self.events(id)?).map_err(|e| Failure::machine(e.to_string()))
+        Study::from_events(id, self.events(id)?).map_err(|e| {
+            Failure::machine(e.to_string())
+                .hint("move `.kiln/kiln.db` away to begin a new store; nothing else refers to it")
+        })
     }
 
     fn studies(&self) -> Result<Vec<StudySummary>, Failure> {

@@ -39,7 +39,8 @@ impl BoundLaunch {
                 "{what} `{}` is {other} on shape `{}`, not a whole number of at least {least}",
                 expr.text(),
                 shape.name
-            ))),
+            ))
+            .hint("`/` is real division; `//` and `ceil_div(a, b)` stay whole")),
             Err(e) => Err(Failure::usage(format!("{what} `{}`: {e}", expr.text()))),
         };
         let three = |what: &str, exprs: &[BoundExpr]| {

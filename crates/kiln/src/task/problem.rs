@@ -211,14 +211,17 @@ impl Task {
                 .hint("paths are relative to the manifest")
         })?;
         if !found.starts_with(&self.file.root) {
-            return Err(Failure::usage(format!(
-                "the data file `{name}` lies outside the project"
-            )));
+            return Err(
+                Failure::usage(format!("the data file `{name}` lies outside the project")).hint(
+                    "copy it into the project, or make its folder the project with `git init`",
+                ),
+            );
         }
         if !found.is_file() {
-            return Err(Failure::usage(format!(
-                "the data file `{name}` is not a regular file"
-            )));
+            return Err(
+                Failure::usage(format!("the data file `{name}` is not a regular file"))
+                    .hint("name a .npy file"),
+            );
         }
         Ok(found.display().to_string())
     }

@@ -22,7 +22,8 @@ impl Task {
                 recording.trials.len(),
                 recorded.path,
                 task.file.name()
-            )));
+            ))
+            .hint("replay it without a path: a recording brings its own manifest"));
         }
         task.space = Arc::new(task.space.restricted_to(configs, NOT_RECORDED));
         if let Some(replayed) = &mut task.replayed {

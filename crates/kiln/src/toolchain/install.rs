@@ -273,10 +273,10 @@ impl Plan {
 /// Removes one; returns the bytes it had.
 pub fn remove(installed: &Installed) -> Result<u64, Failure> {
     let cannot = |e: io::Error| {
-        Failure::machine(format!(
-            "cannot remove `{}`: {e}",
-            installed.folder.display()
-        ))
+        Failure::io(
+            format!("cannot remove `{}`", installed.folder.display()),
+            &e,
+        )
     };
     let bytes = files_below(&installed.folder)
         .iter()

@@ -21,6 +21,8 @@ pub(super) struct Function {
     pub is_global: bool,
     /// `static` or `inline`: not to be called from outside.
     pub is_local: bool,
+    /// What is between its braces.
+    pub body: String,
 }
 
 #[derive(Debug, PartialEq)]
@@ -159,10 +161,15 @@ fn is_tested(name: &str, lines: &[&str]) -> bool {
 /// Definitions at the top level, in order.
 pub(super) fn functions(text: &str) -> Vec<Function> {
     let text = without_directives(text);
-    let mut found = Vec::new();
+    let mut found: Vec<Function> = Vec::new();
     let mut header = String::new();
+    let mut body = String::new();
+    let mut open: Option<Function> = None;
     let mut depth = 0_usize;
     for c in text.chars() {
+        if depth > 0 {
+            body.push(c);
+        }
         match c {
             '{' if depth > 0 => depth += 1,
             '{' => {
@@ -170,20 +177,30 @@ pub(super) fn functions(text: &str) -> Vec<Function> {
                 let is_scope = matches!(words.first(), Some(&"extern" | &"namespace"))
                     && !header.contains('(');
                 if !is_scope {
-                    found.extend(function(&header));
+                    open = function(&header);
                     depth = 1;
+                    body.clear();
                 }
                 header.clear();
             }
             '}' => {
                 depth = depth.saturating_sub(1);
                 header.clear();
+                if depth == 0 {
+                    body.pop();
+                    found.extend(open.take().map(|f| Function {
+                        body: std::mem::take(&mut body),
+                        ..f
+                    }));
+                }
             }
             ';' if depth == 0 => header.clear(),
             _ if depth == 0 => header.push(c),
             _ => {}
         }
     }
+    // A brace that is never closed: the file is cut off, but what it begins can be seen.
+    found.extend(open.map(|f| Function { body, ..f }));
     found
 }
 
@@ -225,6 +242,7 @@ fn function(header: &str) -> Option<Function> {
         parameters,
         is_global: has_word("__global__"),
         is_local: has_word("static") || has_word("inline") || has_word("__device__"),
+        body: String::new(),
     })
 }
 
@@ -244,7 +262,7 @@ fn opening(text: &str) -> Option<usize> {
     None
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .filter(|w| !w.is_empty())
 }
@@ -379,6 +397,7 @@ mod tests {
         let found = functions(&without_comments(text));
         let names: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["s", "real"]);
+        assert_eq!(found[1].body.trim(), "return \"\"[0];");
         assert!(found[0].is_local && !found[1].is_local);
     }
 

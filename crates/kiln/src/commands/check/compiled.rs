@@ -98,7 +98,8 @@ fn compile_companions(task: &Task, pool: &CompilePool) -> Result<(), Failure> {
             if interrupt::asked() {
                 return Err(interrupted());
             }
-            return Err(Failure::usage(format!("the {name} {outcome}")));
+            return Err(Failure::usage(format!("the {name} {outcome}"))
+                .hint("it takes exactly the parameters of the kernel: see the message above"));
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ pub fn run(args: &IterateArgs) -> Result<Exit, Failure> {
     let path = args.path.as_deref().unwrap_or(Path::new("."));
     let absolute = path
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", path.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", path.display()), &e))?;
     let folder = match absolute.is_dir() {
         true => absolute.as_path(),
         false => absolute.parent().unwrap_or(Path::new("/")),

@@ -22,7 +22,7 @@ pub fn run(args: &IterateArgs, digest: &str) -> Result<Exit, Failure> {
     let manifest = compare::manifest(args.path.as_deref())?;
     let manifest = manifest
         .canonicalize()
-        .map_err(|e| Failure::usage(format!("cannot use `{}`: {e}", manifest.display())))?;
+        .map_err(|e| Failure::bad_path(format!("cannot use `{}`", manifest.display()), &e))?;
     // The manifest itself may be what is broken: it is not read.
     let root = project::project_root(manifest.parent().unwrap_or(Path::new("/")));
     let name = manifest.strip_prefix(&root).unwrap_or(&manifest);
@@ -98,10 +98,10 @@ fn inside(path: &str) -> Result<(), Failure> {
     let stays = |part: Component<'_>| matches!(part, Component::Normal(_));
     match Path::new(path).components().all(stays) {
         true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "`{}` leads out of the project",
-            printable(path)
-        ))),
+        false => Err(
+            Failure::usage(format!("`{}` leads out of the project", printable(path)))
+                .hint("kiln stores names inside the project only: was .kiln/kiln.db edited?"),
+        ),
     }
 }
 

@@ -1,0 +1,264 @@
+//! The files a first manifest names: the author's own function as the reference and the baseline, and, for a
+//! function without tunables, options of the compiler as its first ones.
+
+use super::source::words;
+
+/// A file to be written next to the manifest, unless one of that name is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    pub name: String,
+    pub text: String,
+    /// What it is, for the author.
+    pub what: String,
+}
+
+/// Floating types of C and CUDA that become `double`.
+const FLOATING: [&str; 2] = ["float", "_Float16"];
+
+/// Functions and constants of `<math.h>` and `<float.h>` that are for `float`, and CUDA's quick ones.
+const SINGLE: [(&str, &str); 45] = [
+    ("acosf", "acos"),
+    ("asinf", "asin"),
+    ("atanf", "atan"),
+    ("atan2f", "atan2"),
+    ("cbrtf", "cbrt"),
+    ("ceilf", "ceil"),
+    ("copysignf", "copysign"),
+    ("cosf", "cos"),
+    ("coshf", "cosh"),
+    ("erff", "erf"),
+    ("erfcf", "erfc"),
+    ("exp2f", "exp2"),
+    ("expf", "exp"),
+    ("expm1f", "expm1"),
+    ("fabsf", "fabs"),
+    ("fdimf", "fdim"),
+    ("floorf", "floor"),
+    ("fmaf", "fma"),
+    ("fmaxf", "fmax"),
+    ("fminf", "fmin"),
+    ("fmodf", "fmod"),
+    ("hypotf", "hypot"),
+    ("log10f", "log10"),
+    ("log1pf", "log1p"),
+    ("log2f", "log2"),
+    ("logf", "log"),
+    ("powf", "pow"),
+    ("rintf", "rint"),
+    ("roundf", "round"),
+    ("rsqrtf", "rsqrt"),
+    ("sinf", "sin"),
+    ("sinhf", "sinh"),
+    ("sqrtf", "sqrt"),
+    ("tanf", "tan"),
+    ("tanhf", "tanh"),
+    ("tgammaf", "tgamma"),
+    ("truncf", "trunc"),
+    ("__expf", "exp"),
+    ("__logf", "log"),
+    ("__powf", "pow"),
+    ("__sinf", "sin"),
+    ("__cosf", "cos"),
+    ("__tanf", "tan"),
+    ("FLT_MAX", "DBL_MAX"),
+    ("FLT_MIN", "DBL_MIN"),
+];
+
+/// A source in double precision, where changing words is enough for that: vector types, half precision,
+/// descriptors and assembly would have to be thought about.
+pub(super) fn in_double(plain: &str, source: &str) -> Option<String> {
+    let is_special = |word: &str| {
+        let starts = [
+            "_mm",
+            "__m1",
+            "__m2",
+            "__m5",
+            "float32x",
+            "svfloat",
+            "__nv_bfloat",
+            "wmma",
+            "CUtensorMap",
+            "nvcuda",
+        ];
+        let is = [
+            "asm",
+            "__asm__",
+            "__asm",
+            "vector_size",
+            "half",
+            "half2",
+            "__half",
+            "__half2",
+            "float2",
+            "float3",
+            "float4",
+            "__fdividef",
+        ];
+        starts.iter().any(|s| word.starts_with(s)) || is.contains(&word)
+    };
+    if words(plain).any(is_special) {
+        return None;
+    }
+    Some(with_words_replaced(source, |word| {
+        if FLOATING.contains(&word) {
+            return Some("double");
+        }
+        SINGLE
+            .iter()
+            .find(|(single, _)| *single == word)
+            .map(|(_, double)| *double)
+    }))
+}
+
+fn with_words_replaced(text: &str, replace: impl Fn(&str) -> Option<&'static str>) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(length);
+        out.push_str(replace(word).unwrap_or(word));
+        let length = after.find(is_word).unwrap_or(after.len());
+        out.push_str(&after[..length]);
+        rest = &after[length..];
+    }
+    out
+}
+
+/// The reference: the author's function, as it is today, in double precision.
+pub(super) fn reference(file_name: &str, entry: &str, suffix: &str, in_double: &str) -> Beside {
+    Beside {
+        name: format!("reference.{suffix}"),
+        text: format!(
+            "// Written by `kiln init`: {file_name} as it was then, every float a double. What kiln tunes has to\n\
+             // give the answers of this `{entry}`, so keep it plain, and do not change it with {file_name}.\n\n{in_double}"
+        ),
+        what: format!("your `{entry}` in double precision: the right answer"),
+    }
+}
+
+/// The baseline: the author's function, as it is today.
+pub(super) fn baseline(file_name: &str, entry: &str, suffix: &str, source: &str) -> Beside {
+    Beside {
+        name: format!("baseline.{suffix}"),
+        text: format!(
+            "// Written by `kiln init`: {file_name} as it was then, the `{entry}` that is to be beaten.\n\n{source}"
+        ),
+        what: format!("your `{entry}` as it is: what is to be beaten"),
+    }
+}
+
+/// Options of the compiler as tunables, with the values worth trying and what they mean.
+pub(super) struct CompilerOption {
+    pub name: &'static str,
+    pub values: &'static str,
+    pub meaning: &'static str,
+}
+
+pub(super) const OPTIONS: [CompilerOption; 4] = [
+    CompilerOption {
+        name: "FAST_MATH",
+        values: "[0, 1]",
+        meaning: "1: sums and divisions may be reordered; answers are checked all the same",
+    },
+    CompilerOption {
+        name: "VECTOR_BITS",
+        values: "[0, 128, 256, 512]",
+        meaning: "0: not vectorised; on x86 the preferred width",
+    },
+    CompilerOption {
+        name: "UNROLL_LOOPS",
+        values: "[0, 1]",
+        meaning: "1: -funroll-loops",
+    },
+    CompilerOption {
+        name: "OPTIMISE",
+        values: "[2, 3]",
+        meaning: "-O2 or -O3",
+    },
+];
+
+/// A file that includes the author's source, unchanged, under options that are tunables.
+pub(super) fn under_options(file_name: &str, stem: &str) -> Beside {
+    Beside {
+        name: format!("{stem}_tunable.c"),
+        text: format!(
+            r#"// Written by `kiln init`. This is what kiln tunes: {file_name}, unchanged, under options of the compiler. Each option
+// is a macro that kiln sets with -D. Better tunables are those you put into {file_name} yourself.
+
+#ifndef FAST_MATH
+#define FAST_MATH 0
+#endif
+#ifndef VECTOR_BITS
+#define VECTOR_BITS 256
+#endif
+#ifndef UNROLL_LOOPS
+#define UNROLL_LOOPS 0
+#endif
+#ifndef OPTIMISE
+#define OPTIMISE 3
+#endif
+
+#if defined(__clang__)
+// Clang has no such pragmas for whole files but this one: drop the other tunables there.
+#if FAST_MATH
+#pragma clang fp reassociate(on) contract(fast)
+#endif
+#elif defined(__GNUC__)
+#if OPTIMISE == 2
+#pragma GCC optimize ("O2")
+#endif
+#if FAST_MATH
+#pragma GCC optimize ("fast-math")
+#endif
+#if UNROLL_LOOPS
+#pragma GCC optimize ("unroll-loops")
+#endif
+#if VECTOR_BITS == 0
+#pragma GCC optimize ("no-tree-vectorize")
+#elif defined(__x86_64__) && VECTOR_BITS == 128
+#pragma GCC optimize ("tree-vectorize")
+#pragma GCC target ("prefer-vector-width=128")
+#elif defined(__x86_64__) && VECTOR_BITS == 256
+#pragma GCC optimize ("tree-vectorize")
+#pragma GCC target ("prefer-vector-width=256")
+#elif defined(__x86_64__) && VECTOR_BITS == 512
+#pragma GCC optimize ("tree-vectorize")
+#pragma GCC target ("prefer-vector-width=512")
+#endif
+#endif
+
+#include "{file_name}"
+"#
+        ),
+        what: format!("{file_name} under options of the compiler: what is tuned"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_single_precision_become_double() {
+        let source = "#include <math.h>\nvoid f(const float *x, float *y) { y[0] = expf(x[0]) + 0.5f; } // afloat\n";
+        assert_eq!(
+            in_double(source, source).unwrap(),
+            "#include <math.h>\nvoid f(const double *x, double *y) { y[0] = exp(x[0]) + 0.5f; } // afloat\n"
+        );
+    }
+
+    #[test]
+    fn what_is_more_than_words_is_left_to_the_author() {
+        for source in [
+            "__m256 a;",
+            "float4 v;",
+            "asm(\"\");",
+            "__half h;",
+            "_mm_pause();",
+            "const __grid_constant__ CUtensorMap m",
+        ] {
+            assert_eq!(in_double(source, source), None, "{source}");
+        }
+    }
+}

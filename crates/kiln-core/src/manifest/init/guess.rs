@@ -1,0 +1,267 @@
+//! The dimensions and arguments of a first manifest, as far as the function shows them.
+
+use super::body::{self, Bounds, Use};
+use super::source::{Function, Parameter, Passing};
+use crate::diagnostic::printable;
+
+/// A size of the problem.
+#[derive(Debug, PartialEq)]
+pub(super) struct Dimension {
+    pub name: String,
+    pub target: u32,
+    /// Odd and unlike the others, so that a mix-up of two sizes shows.
+    pub tiny: u32,
+}
+
+/// A parameter as a line of `[arguments]`.
+pub(super) struct Argument {
+    pub line: String,
+    /// Bytes over dimensions, of a buffer whose size could be seen.
+    pub bytes: Option<String>,
+    pub is_buffer: bool,
+}
+
+pub(super) struct Guess {
+    pub dimensions: Vec<Dimension>,
+    pub arguments: Vec<Argument>,
+}
+
+/// Integers that say how, not how much.
+const NOT_SIZES: [&str; 8] = [
+    "radius", "iter", "step", "pad", "stride", "flag", "mode", "axis",
+];
+
+impl Guess {
+    pub fn of(entry: &Function, is_cuda: bool, taken: &dyn Fn(&str) -> bool) -> Guess {
+        let could_be_size = |p: &&Parameter| {
+            let holds_a_size = p
+                .dtype
+                .is_some_and(|d| !d.is_float() && d.size_bytes() >= 4);
+            let name = p.name.to_lowercase();
+            p.passing == Passing::Value
+                && holds_a_size
+                && !NOT_SIZES.iter().any(|n| name.contains(n))
+        };
+        let integers: Vec<&str> = entry
+            .parameters
+            .iter()
+            .filter(could_be_size)
+            .map(|p| p.name.as_str())
+            .collect();
+        let buffers: Vec<&str> = entry
+            .parameters
+            .iter()
+            .filter(|p| p.passing != Passing::Value)
+            .map(|p| p.name.as_str())
+            .collect();
+        let bounds = Bounds::of(&entry.body, &integers);
+        let mut sizes = bounds.sizes(&buffers);
+        if sizes.is_empty() {
+            sizes = integers.clone();
+        }
+        let names = dimension_names(&sizes, taken);
+        let dimensions: Vec<Dimension> = dimensions(&names);
+        let dimension_of = |size: &str| {
+            let place = sizes.iter().position(|s| *s == size)?;
+            names.get(place).cloned()
+        };
+        let roles = Roles::of(entry);
+        let first_buffer = buffers.first().copied();
+        let arguments = entry
+            .parameters
+            .iter()
+            .map(|p| match (p.passing, first_buffer) {
+                (Passing::Value, Some(buffer)) if is_cuda && p.c_type == "CUtensorMap" => Argument {
+                    line: format!(
+                        "{} = {{ tma = \"{buffer}\", box = [64] }}  # fill in: which buffer it describes; the box",
+                        p.name
+                    ),
+                    bytes: None,
+                    is_buffer: false,
+                },
+                (Passing::Value, _) => scalar(p, dimension_of(&p.name)),
+                _ => {
+                    let extents = bounds.extents(&p.name).and_then(|extents| {
+                        extents.iter().map(|e| dimension_of(e)).collect::<Option<Vec<_>>>()
+                    });
+                    buffer(p, extents, &names, roles.of_pointer(p))
+                }
+            })
+            .collect();
+        Guess {
+            dimensions,
+            arguments,
+        }
+    }
+
+    /// Bytes that a launch moves at least, where all buffers show their size.
+    pub fn bytes(&self) -> Option<String> {
+        let buffers = self.arguments.iter().filter(|a| a.is_buffer);
+        let terms: Option<Vec<&str>> = buffers.map(|a| a.bytes.as_deref()).collect();
+        terms.map(|terms| terms.join(" + "))
+    }
+}
+
+/// The names of sizes as dimensions: in capitals, and none that a tunable has.
+fn dimension_names(sizes: &[&str], taken: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let free = |name: String, others: &[String]| match taken(&name) || others.contains(&name) {
+        true => format!("{name}_SIZE"),
+        false => name,
+    };
+    let mut names: Vec<String> = Vec::new();
+    for size in sizes {
+        let name = free(size.to_uppercase(), &names);
+        names.push(name);
+    }
+    if names.is_empty() {
+        names.push(free("N".to_string(), &[]));
+    }
+    names
+}
+
+fn dimensions(names: &[String]) -> Vec<Dimension> {
+    // All buffers together stay at some megabytes, also where one has all dimensions.
+    let target = match names.len() {
+        1 => 1_048_576,
+        2 => 1024,
+        3 => 256,
+        4 => 64,
+        _ => 16,
+    };
+    const ODD: [u32; 5] = [17, 33, 9, 7, 5];
+    let tiny = |place: usize| match names.len() {
+        1 => 1000,
+        2..=4 => ODD[place % ODD.len()],
+        _ => [3, 5, 7, 9, 2][place % 5],
+    };
+    names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| Dimension {
+            name: name.clone(),
+            target,
+            tiny: tiny(place),
+        })
+        .collect()
+}
+
+/// Which pointers are written, if any can be seen to be.
+struct Roles<'f> {
+    body: &'f str,
+    some_is_written: bool,
+}
+
+impl Roles<'_> {
+    fn of(entry: &Function) -> Roles<'_> {
+        let is_written = |p: &&Parameter| {
+            p.passing == Passing::Pointer
+                && matches!(
+                    body::use_of(&entry.body, &p.name),
+                    Use::Written | Use::Updated
+                )
+        };
+        Roles {
+            body: &entry.body,
+            some_is_written: entry.parameters.iter().any(|p| is_written(&p)),
+        }
+    }
+
+    /// The role, and what is left to say about it.
+    fn of_pointer(&self, parameter: &Parameter) -> (&'static str, Option<&'static str>) {
+        if parameter.passing == Passing::ConstPointer {
+            return ("input", None);
+        }
+        match body::use_of(self.body, &parameter.name) {
+            Use::Written => ("output", None),
+            Use::Updated => ("inout", None),
+            Use::Read if self.some_is_written => ("input", None),
+            Use::Read | Use::Unknown => ("output", Some("`inout` if it is read too")),
+        }
+    }
+}
+
+fn scalar(parameter: &Parameter, dimension: Option<String>) -> Argument {
+    let (dtype, mut notes) = dtype(parameter);
+    let value = match (dimension, parameter.dtype) {
+        (Some(dimension), _) => format!("\"{dimension}\""),
+        // One would hide a factor that was forgotten.
+        (None, Some(d)) if d.is_float() => {
+            notes.push("the value".to_string());
+            "1.5".to_string()
+        }
+        (None, _) => {
+            notes.push("the value".to_string());
+            "1".to_string()
+        }
+    };
+    Argument {
+        line: with_notes(
+            format!(
+                "{} = {{ dtype = \"{dtype}\", value = {value} }}",
+                parameter.name
+            ),
+            &notes,
+        ),
+        bytes: None,
+        is_buffer: false,
+    }
+}
+
+fn buffer(
+    parameter: &Parameter,
+    extents: Option<Vec<String>>,
+    all: &[String],
+    (role, doubt): (&str, Option<&str>),
+) -> Argument {
+    let (dtype, mut notes) = dtype(parameter);
+    if extents.is_none() {
+        notes.push("the shape".to_string());
+    }
+    notes.extend(doubt.map(String::from));
+    let bytes = parameter
+        .dtype
+        .zip(extents.as_ref())
+        .map(|(dtype, extents)| format!("{} * {}", dtype.size_bytes(), extents.join(" * ")));
+    let shape: Vec<String> = extents
+        .as_deref()
+        .unwrap_or(all)
+        .iter()
+        .map(|e| format!("\"{e}\""))
+        .collect();
+    let role = match role {
+        "input" => String::new(),
+        other => format!(", role = \"{other}\""),
+    };
+    let name = &parameter.name;
+    Argument {
+        line: with_notes(
+            format!(
+                "{name} = {{ dtype = \"{dtype}\", shape = [{}]{role} }}",
+                shape.join(", ")
+            ),
+            &notes,
+        ),
+        bytes,
+        is_buffer: true,
+    }
+}
+
+fn dtype(parameter: &Parameter) -> (&'static str, Vec<String>) {
+    match parameter.dtype {
+        Some(dtype) => (dtype.name(), Vec::new()),
+        None => (
+            "f32",
+            vec![format!(
+                "the type, `{}` in the source",
+                printable(&parameter.c_type)
+            )],
+        ),
+    }
+}
+
+fn with_notes(line: String, notes: &[String]) -> String {
+    match notes.is_empty() {
+        true => line,
+        false => format!("{line}  # fill in: {}", notes.join("; ")),
+    }
+}
