@@ -1,5 +1,7 @@
 //! The final table, for people.
 
+use std::path::Path;
+
 use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::event::Winner;
 use kiln_core::protocol::Caches;
@@ -10,6 +12,7 @@ use kiln_core::units::human_ns;
 use kiln_core::verdict::Comparison;
 
 use super::{cost, explain, json, next_step, notes, rates};
+use crate::project;
 use crate::store::StudySummary;
 
 const RUNNERS_UP: usize = 5;
@@ -106,7 +109,7 @@ pub fn summary(study: &Study, store: &str) -> String {
         study.wall_ms as f64 / 1e3
     ));
     lines.push(String::new());
-    lines.push(format!("next: {}", next_step(study)));
+    lines.push(format!("next: {}", from_here(next_step(study), store)));
     printable_lines(&lines.join("\n"))
 }
 
@@ -317,6 +320,22 @@ pub fn config_text(config: &Assignment) -> String {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     printable(&pairs.join(" "))
+}
+
+/// Studies of a kernel that lies elsewhere, as the built-in one does, are not found from here.
+fn from_here(advice: String, store: &str) -> String {
+    let root = Path::new(store).parent().and_then(Path::parent);
+    let here = std::env::current_dir().map(|here| project::project_root(&here));
+    let (Some(root), Ok(here)) = (root.and_then(|r| r.canonicalize().ok()), here) else {
+        return advice;
+    };
+    match here.canonicalize() {
+        Ok(here) if here != root => {
+            let root = shell_word(root.display().to_string());
+            advice.replace("`kiln report`", &format!("`kiln report --project {root}`"))
+        }
+        _ => advice,
+    }
 }
 
 /// A word as a shell takes it for itself.
