@@ -100,6 +100,17 @@
 #define MIN_BLOCKS 1
 #endif
 
+// --- What `kiln profile` leaves out, one at a time, to see what it costs. ---
+#ifndef NO_LOADS // 1: nothing is copied from global to shared memory; whatever lies there is computed with.
+#define NO_LOADS 0
+#endif
+#ifndef NO_EXPONENTIALS // 1: a power of two is its exponent.
+#define NO_EXPONENTIALS 0
+#endif
+#ifndef NO_PRODUCTS // 1: operands are loaded, a few are added, and nothing is multiplied.
+#define NO_PRODUCTS 0
+#endif
+
 #define THREADS (32 * NUM_WARPS)
 #define WARPS_M (NUM_WARPS / SPLIT)              // Warps with queries of their own.
 #define ROW_TILES (BLOCK_M / (16 * WARPS_M))     // Of 16 queries, per warp.
@@ -325,6 +336,8 @@ DEVICE void load_matrices_transposed(unsigned (&to)[4], unsigned address)
 
 DEVICE void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
 {
+    if (NO_PRODUCTS)
+        return;
     asm("mma.sync.aligned.m16n8k16.row.col.f32." OPERAND "." OPERAND ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
@@ -348,6 +361,8 @@ DEVICE float reciprocal(float x)
 
 DEVICE float power_of_two(float x)
 {
+    if (NO_EXPONENTIALS)
+        return x;
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
@@ -398,6 +413,8 @@ DEVICE void load_passes(unsigned tile, int first, int count, Source source)
 {
     typedef Share<ROWS, HALF2 ? 2 : CHUNK> Part;
     const int left = count - first;
+    if (NO_LOADS)
+        return;
 #if CP_ASYNC
 #pragma unroll UNROLLED_PASSES
     for (int pass = 0; pass < Part::PASSES; pass++) {
@@ -534,6 +551,12 @@ DEVICE void find_scores(Scores &scores, const Rows &rows, unsigned query_tile, u
         for (int t = 0; t < ROW_TILES; t++) {
             multiply_add(scores[t][2 * n], a[t], b[0], b[1]);
             multiply_add(scores[t][2 * n + 1], a[t], b[2], b[3]);
+            if (NO_PRODUCTS) { // Scores that differ, so that no exponential serves for another, from all that was loaded.
+                const float first = __uint_as_float(b[k % 2] ^ (n == 0 ? a[t][k % 4] : 0));
+                const float second = __uint_as_float(b[2 + k % 2]);
+                scores[t][2 * n][k % 4] = k < 4 ? first : scores[t][2 * n][k % 4] + first;
+                scores[t][2 * n + 1][k % 4] = k < 4 ? second : scores[t][2 * n + 1][k % 4] + second;
+            }
         }
     };
     if (!Q_IN_REGISTERS) { // Along the keys first, so that few queries are held at a time.
@@ -669,6 +692,11 @@ DEVICE void add_values(Rows &rows, const unsigned (&weights)[ROW_TILES][4], unsi
         for (int t = 0; t < ROW_TILES; t++) {
             multiply_add(rows.out[t][2 * n], weights[t], b[0], b[1]);
             multiply_add(rows.out[t][2 * n + 1], weights[t], b[2], b[3]);
+            if (NO_PRODUCTS) { // Somebody must need what was loaded and rounded, or the compiler drops it.
+                if (t == 0)
+                    rows.out[t][2 * n][0] += __uint_as_float(b[0]);
+                rows.out[t][2 * n + 1][0] += __uint_as_float(weights[t][n % 4]);
+            }
         }
     }
 }
@@ -685,6 +713,8 @@ DEVICE float from_byte(unsigned word, int index)
 
 DEVICE void load_rows(unsigned tile, const Matrix &matrix, int first, int count)
 {
+    if (NO_LOADS)
+        return;
     typedef Share<BLOCK_N, CHUNK> Part;
     const kv_element *from = matrix.elements + (first + Part::row(0)) * matrix.stride + Part::column();
     const long long pass_stride = Part::ROWS_PER_PASS * matrix.stride;

@@ -128,6 +128,23 @@ INLINE void exp2_vector(vec *x)
 
 #endif
 
+/* Stages that `kiln profile` leaves out, one at a time, to see what they cost. What is left reads, writes and sums as
+ * before, on numbers that mean nothing. */
+#ifdef NO_EXPONENTIALS
+#define exp2_vector(x) ((void)(x))
+#define exp2f(x) (x)
+#endif
+#ifdef NO_SCORES
+#define LEAVE_OUT_SCORES(steps) (steps) = 0;
+#else
+#define LEAVE_OUT_SCORES(steps)
+#endif
+#ifdef NO_VALUES
+#define LEAVE_OUT_VALUES(steps) (steps) = 0;
+#else
+#define LEAVE_OUT_VALUES(steps)
+#endif
+
 /* Copies `rows` rows of `head` floats, times `scale`, into rows of `stride` floats; the rest is zero. */
 INLINE void copy_rows(const float *from, int rows, int head, float scale, float *to, int stride, int padded_rows)
 {
@@ -163,6 +180,7 @@ INLINE void pack_keys(const float *from, int keys, int head, float *to)
 /* Scores of ROWS queries against the PANEL keys of one panel. */
 INLINE void score_tile(const float *query, int stride, const float *panel, int head, float *score)
 {
+    LEAVE_OUT_SCORES(head)
     vec acc[ROWS][COLS];
     UNROLL_FULLY
     for (int r = 0; r < ROWS; r++)
@@ -195,6 +213,7 @@ INLINE void score_tile(const float *query, int stride, const float *panel, int h
 /* Scores of ROWS queries against COLS keys; the lanes run along the head and are summed last. */
 INLINE void score_tile(const float *query, int stride, const float *key, int key_stride, float *score)
 {
+    LEAVE_OUT_SCORES(stride)
     vec acc[ROWS][COLS];
     UNROLL_FULLY
     for (int r = 0; r < ROWS; r++)
@@ -237,6 +256,7 @@ INLINE void score_tile(const float *query, int stride, const float *key, int key
 INLINE void value_tile(const float *weight, const float *value, int value_stride, int keys, float *output, int stride,
                        const int cols)
 {
+    LEAVE_OUT_VALUES(keys)
     vec acc[ROWS][COLS];
     UNROLL_FULLY
     for (int r = 0; r < ROWS; r++)

@@ -2,7 +2,8 @@
 //!
 //! Flow: ncu's table ([`raw_csv`]) -> [`Counters`] -> [`Load`], how busy each unit was -> rules ([`rules`]), each an
 //! inefficiency with the gain to be had by removing it -> [`Diagnosis`]: the class, its evidence, ranked advice.
-//! Nothing here runs anything; without counters [`without_counters`] says what else is known.
+//! Nothing here runs anything; without counters [`without_counters`] says what else is known, and [`stages`] what
+//! leaving parts of the kernel out brings.
 
 pub mod ceilings;
 pub mod counters;
@@ -12,6 +13,7 @@ mod profile;
 pub mod raw_csv;
 mod related;
 mod rules;
+pub mod stages;
 mod stalls;
 pub mod without_counters;
 
@@ -21,6 +23,7 @@ pub use diagnosis::{Advice, Cause, Class, Diagnosis, diagnose};
 pub use load::{Load, Unit};
 pub use profile::{KernelProfile, Profile, Subject};
 pub use related::{Choice, Related};
+pub use stages::Stages;
 pub use stalls::{StallShare, stalls};
 
 use crate::protocol::Resources;

@@ -51,6 +51,8 @@ pub struct Manifest {
     pub budget: Budget,
     pub measure: Measure,
     pub confirm: Confirm,
+    /// In the order written.
+    pub stages: Vec<Stage>,
     pub export: Export,
 }
 
@@ -281,6 +283,42 @@ pub struct Export {
     pub parameters: Vec<(String, Value)>,
     /// Dimensions computed from parameters.
     pub dimensions: Vec<(String, Expr)>,
+}
+
+/// A part of the kernel that can be left out, to see what it costs.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    pub name: String,
+    /// Macros that leave it out: `-DNAME`, `-DNAME=value` or `-UNAME`.
+    pub flags: Vec<String>,
+    /// What it keeps busy, where the author says.
+    pub kind: Option<StageKind>,
+    pub span: Range<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageKind {
+    Memory,
+    Compute,
+    SpecialFunction,
+    Synchronisation,
+}
+
+impl Stage {
+    /// Names of the macros that leave it out.
+    pub fn macros(&self) -> impl Iterator<Item = &str> {
+        self.flags.iter().filter_map(|flag| macro_name(flag))
+    }
+}
+
+/// `NAME` of `-DNAME`, `-DNAME=value` and `-UNAME`.
+pub fn macro_name(flag: &str) -> Option<&str> {
+    let name = match flag.strip_prefix("-D") {
+        Some(define) => define.split('=').next()?,
+        None => flag.strip_prefix("-U")?,
+    };
+    decode::is_identifier(name).then_some(name)
 }
 
 /// What the winner has to beat.

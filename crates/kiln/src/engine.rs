@@ -14,6 +14,7 @@ pub mod jail;
 pub mod opening;
 pub mod oracle;
 pub mod pair;
+pub mod relay;
 pub mod replay;
 pub mod rerun;
 pub mod sampling;

@@ -10,6 +10,7 @@ mod exit;
 mod export;
 mod gate;
 mod gates;
+mod image;
 mod interchange;
 mod learn;
 mod manual;

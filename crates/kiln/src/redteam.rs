@@ -9,7 +9,6 @@ mod catalogue;
 pub mod cheats;
 mod files;
 pub mod honest;
-mod image;
 pub mod mutants;
 mod mutate;
 mod plain;

@@ -317,6 +317,12 @@ impl Task {
                 "tunable `{name}` appears nowhere in the source: its values make no difference"
             ));
         }
+        for (stage, name) in self.unknown_stages() {
+            cautions.push(format!(
+                "stage `{}` leaves nothing out: `{name}` appears nowhere in the source",
+                stage.name
+            ));
+        }
         for (gate, count) in &self.warnings {
             cautions.push(format!(
                 "{count} configs break gate `{gate}`, which is set to warn"

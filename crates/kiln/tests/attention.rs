@@ -62,6 +62,12 @@ fn every_other_manifest_of_the_family_compiles() {
         "kiln.decode.toml",
         "kiln.int8.toml",
     ] {
-        compile(&project, manifest, "sm_90", "2");
+        let report = compile(&project, manifest, "sm_90", "2");
+        let stages = report["compiled"]["stages"].as_array().unwrap();
+        assert_eq!(stages.len(), 3, "{manifest}: {stages:?}");
+        for stage in stages {
+            assert_eq!(stage["error"], Value::Null, "{manifest}: {stage}");
+            assert_eq!(stage["changes_code"], true, "{manifest}: {stage}");
+        }
     }
 }

@@ -124,7 +124,15 @@ fn what_cannot_be_profiled_is_said() {
     let cpu = Project::with("kernels/vector_add");
     let output = cpu.run(&["profile", "."]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("C kernel"));
+    let talk = text(&output.stderr);
+    assert!(talk.contains("C kernel without [stages]"), "{talk}");
+    let output = project.run(&["profile", "--import", "all.csv", "--stages"]);
+    assert_eq!(output.status.code(), Some(2));
+    let cuda = Project::with("kernels/bottlenecks/launch");
+    let output = cuda.run(&["profile", ".", "--stages"]);
+    assert_eq!(output.status.code(), Some(2));
+    let talk = text(&output.stderr);
+    assert!(talk.contains("has no [stages]"), "{talk}");
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub enum Class {
     Synchronisation,
     SpecialFunction,
     Occupancy,
+    /// A stage of the kernel that nobody said the nature of.
+    Stage,
 }
 
 impl Class {
@@ -31,6 +33,7 @@ impl Class {
             Class::Synchronisation => "synchronisation-bound",
             Class::SpecialFunction => "special-function-bound",
             Class::Occupancy => "occupancy-bound",
+            Class::Stage => "stage-bound",
         }
     }
 }
@@ -65,6 +68,12 @@ pub enum Cause {
     InstructionLatency,
     /// Units that could work at once work one after the other.
     Turns,
+    /// One stage of the kernel, found by leaving it out.
+    Stage,
+    /// Several, each of which hides behind the others.
+    StagesTogether,
+    /// What stays when all stages are out.
+    OutsideStages,
     /// Nothing that was counted explains the time.
     Unexplained,
 }
@@ -94,7 +103,9 @@ impl Cause {
             Cause::MemoryLatency
             | Cause::InstructionLatency
             | Cause::Turns
+            | Cause::OutsideStages
             | Cause::Unexplained => Class::Latency,
+            Cause::Stage | Cause::StagesTogether => Class::Stage,
         }
     }
 
@@ -122,6 +133,9 @@ impl Cause {
             Cause::MemoryLatency => "latency of memory",
             Cause::InstructionLatency => "latency of dependent instructions",
             Cause::Turns => "units that take turns",
+            Cause::Stage => "one of its stages",
+            Cause::StagesTogether => "stages that hide behind each other",
+            Cause::OutsideStages => "what is in none of its stages",
             Cause::Unexplained => "nothing that was counted",
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, Diagnosis};
+use super::{Counters, Diagnosis, Stages};
 use crate::trial::Assignment;
 
 /// Who was profiled.
@@ -42,6 +42,9 @@ pub struct Profile {
     /// Why there are no counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_counters: Option<String>,
+    /// What leaving stages out brings, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Stages>,
     /// Of the longest kernel, or of what is known without counters.
     pub diagnosis: Diagnosis,
     /// Hash of the sources that were profiled.

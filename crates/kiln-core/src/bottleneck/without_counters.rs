@@ -103,6 +103,29 @@ pub fn diagnose(timed: &Timed, around: &Circumstances<'_>) -> Diagnosis {
     }
 }
 
+/// What is known of a kernel on a CPU: how fast it does the work. What the processor could do is not known.
+pub fn on_cpu(timed: &Timed, around: &Circumstances<'_>) -> Diagnosis {
+    let rate = |amount: Option<f64>, unit: &str, what: &str| {
+        let (amount, ns) = (amount?, timed.time_ns?);
+        Some(format!(
+            "{:.1} {unit}, by the {what} in [work]",
+            amount / ns
+        ))
+    };
+    let rates = [
+        rate(around.flops, "GFLOP/s", "flops"),
+        rate(around.bytes, "GB/s", "bytes"),
+    ];
+    Diagnosis {
+        class: Cause::Unexplained.class(),
+        cause: Cause::Unexplained,
+        evidence: rates.into_iter().flatten().collect(),
+        load: Vec::new(),
+        stalls: Vec::new(),
+        advice: Vec::new(),
+    }
+}
+
 /// Advice whose gain cannot be computed promises none.
 fn plain(rule: &str, change: &str) -> Advice {
     Advice {

@@ -30,6 +30,7 @@ mod section;
 mod settings;
 mod shapes;
 mod sizes;
+mod stages;
 mod tma;
 mod tunables;
 
@@ -172,6 +173,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let measure = settings::measure(&table(root, "measure"), language, problems);
     let confirm = settings::confirm(&table(root, "confirm"), &shapes, problems);
     let admits = settings::admits(&table(root, "tolerance"));
+    let stages = stages::decode(&table(root, "stages"), &kernel, &tunables, problems);
     let export = export::decode(text, &table(root, "export"), &names, &arguments, problems);
     Manifest {
         kernel,
@@ -191,6 +193,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
         budget,
         measure,
         confirm,
+        stages,
         export,
     }
 }

@@ -358,6 +358,27 @@ fn the_kernels_of_this_repository_are_valid() {
 }
 
 #[test]
+fn a_stage_is_a_flag_a_list_or_a_table() {
+    let table = "[stages]\na = \"-DNO_A\"\nb = [\"-DNO_B=2\", \"-UWITH_B\"]\n\
+                 c-1 = { flags = \"-DNO_C\", kind = \"special_function\" }\n[reference]";
+    let manifest = parsed(&SAXPY.replace("[reference]", table));
+    let [a, b, c] = manifest.stages.as_slice() else {
+        panic!("{:?}", manifest.stages);
+    };
+    assert_eq!((a.name.as_str(), a.kind), ("a", None));
+    assert_eq!(b.flags, ["-DNO_B=2", "-UWITH_B"]);
+    assert_eq!(b.macros().collect::<Vec<_>>(), ["NO_B", "WITH_B"]);
+    assert_eq!(
+        (c.name.as_str(), c.kind),
+        ("c-1", Some(StageKind::SpecialFunction))
+    );
+    assert!(parsed(SAXPY).stages.is_empty());
+    for flag in ["-D", "-DA-B", "-D1", "-DA(x)=x", "A", "-O3", "-D A", ""] {
+        assert_eq!(macro_name(flag), None, "{flag}");
+    }
+}
+
+#[test]
 fn spans_point_at_what_was_written() {
     let manifest = parsed(MATMUL);
     let source = &manifest.kernel.source;

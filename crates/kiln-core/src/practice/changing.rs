@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::preparing::counted;
 use super::{Answer, Record, fires, not_applicable, passes};
-use crate::manifest::Language;
+use crate::manifest::{Language, Manifest};
 use crate::retrospective::changes;
 use crate::study::Study;
 
@@ -16,9 +16,11 @@ const PART_ALIKE: f64 = 0.25;
 
 pub(super) fn profile_before_optimise(record: &Record<'_>) -> Answer {
     let study = record.study;
-    let language = record.manifest.as_ref().map(|m| m.kernel.language);
-    if language == Some(Language::C) {
-        return not_applicable("kiln profiles kernels on GPUs only");
+    let has_no_profile = |m: &Manifest| m.kernel.language == Language::C && m.stages.is_empty();
+    if record.manifest.as_ref().is_some_and(has_no_profile) {
+        return not_applicable(
+            "kiln profiles kernels on GPUs, and those on CPUs by their [stages]",
+        );
     }
     let since_last: Vec<_> = changes(study, record.history)
         .into_iter()

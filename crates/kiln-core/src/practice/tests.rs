@@ -151,6 +151,21 @@ fn between_studies() {
         alone(&study(1, header("s", 1)), check),
         State::NotApplicable
     );
+    // A kernel in C has a profile where it says what can be left out.
+    let in_stages = |id, sources, created| {
+        let mut header = header(sources, created);
+        header
+            .manifest_text
+            .push_str("\n[stages]\nloads = \"-DNO_LOADS\"\n");
+        study(id, header)
+    };
+    let on_cpu = [in_stages(1, "old", 100_000), in_stages(2, "new", 300_000)];
+    assert!(Manifest::parse(&on_cpu[0].header.manifest_text).is_ok());
+    let seen_on_cpu = History {
+        studies: &on_cpu,
+        ..History::default()
+    };
+    assert_eq!(state(&on_cpu[1], &seen_on_cpu, check), State::Fires);
     let seen = [ProfileMark {
         unix_ms: 200_000,
         kernel: "k".into(),
@@ -167,6 +182,11 @@ fn between_studies() {
     );
     assert_eq!(state(&studies[1], &history(&[]), check), State::Fires);
     assert_eq!(state(&studies[1], &history(&seen), check), State::Passes);
+    let seen_on_cpu = History {
+        profiles: &seen,
+        ..seen_on_cpu
+    };
+    assert_eq!(state(&on_cpu[1], &seen_on_cpu, check), State::Passes);
     let mut far = studies[0].clone();
     far.trials.remove(2);
     if let Some(baseline) = &mut far.baseline {

@@ -7,7 +7,8 @@ use clap::Args;
 pub const WHAT: &str = "\
 What is profiled: one launch of the kernel in one config, and the baseline, each in a process of its own under NVIDIA's
 ncu, clocks left alone. Without ncu, or without the right to read counters, kiln says so, and what else is known: the
-compiler's report, the time against what the device can do.
+compiler's report, the time against what the device can do, and, where the manifest has [stages], what leaving each of
+them out brings. A C kernel is profiled by its stages alone.
 
 Exit codes:
   0    something was said; `without_counters` in the JSON document tells whether counters were to be had
@@ -34,6 +35,9 @@ pub struct ProfileArgs {
     /// Leave the baseline out
     #[arg(long)]
     pub no_baseline: bool,
+    /// Also leave out the manifest's [stages] and say what that brings; without counters that is done anyway
+    #[arg(long, conflicts_with_all = ["import", "ceilings"])]
+    pub stages: bool,
     /// Read a table that `ncu --csv --page raw` wrote, instead of profiling; needs no device
     #[arg(long, value_name = "FILE", conflicts_with_all = ["shapes", "ceilings", "no_baseline"])]
     pub import: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! `kiln check`: what a manifest means here, without running anything but, on demand, the reference.
 
 mod compiled;
+mod stages;
 
 use std::sync::Arc;
 
@@ -168,8 +169,10 @@ impl SpaceReport {
 
     fn exit(&self) -> Exit {
         let nothing_left = self.valid == Some(0);
-        let nothing_compiles = self.compiled.as_ref().is_some_and(|c| !c.failed.is_empty());
-        if nothing_left || nothing_compiles || self.all_gated() {
+        let compiled = self.compiled.as_ref();
+        let some_fail =
+            compiled.is_some_and(|c| !c.failed.is_empty() || stages::any_fails(&c.stages));
+        if nothing_left || some_fail || self.all_gated() {
             Exit::No
         } else {
             Exit::Success

@@ -158,9 +158,11 @@ fn expected(args: &IterateArgs, past: &Past) -> Result<Option<f64>, Failure> {
 }
 
 fn warn_blind(task: &Task) {
-    let way_out = match task.is_cuda() {
+    let way_out = match task.is_cuda() || !task.manifest().stages.is_empty() {
         true => "hint: `kiln profile` says what binds it, and what to change",
-        false => "hint: a profiler of the machine, such as perf, says what binds it",
+        false => {
+            "hint: with [stages] in the manifest `kiln profile` says what binds it; perf reads the CPU's own counters"
+        }
     };
     printer::talk(&format!(
         "warning: a blind change: the kernel was not profiled since its last edit\n{way_out}"

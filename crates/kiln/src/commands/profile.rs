@@ -17,9 +17,9 @@ use crate::learn;
 use crate::packed;
 use crate::printer;
 use crate::profile::ceilings;
-use crate::profile::ncu::Ncu;
+use crate::profile::ncu::{Ncu, NoCounters};
 use crate::profile::report::{self, Context};
-use crate::profile::session::{self, Tools};
+use crate::profile::session::{self, StagesWanted, Tools};
 use crate::project::{self, ManifestFile};
 use crate::store::{SqliteStore, Store};
 
@@ -122,16 +122,26 @@ fn profile(args: &ProfileArgs, mut meant: Meant) -> Result<Exit, Failure> {
         Failure::usage("no manifest is named")
             .hint("give the folder with kiln.toml: `kiln profile PATH`")
     })?;
-    refuse_c(path)?;
+    refuse_blind(path, args.stages)?;
     let stage = Stage::open(path, args.no_wait)?;
     let wanted = wanted(&stage, args);
     let shapes = stage.shapes(&wanted)?;
     let values = values(args, &stage, &shapes, &meant)?;
     let tools = tools(args, &stage)?;
     let mut notes = Vec::new();
-    if let Err(reason) = &tools.ncu {
+    let has_stages = !stage.file.manifest.stages.is_empty();
+    if let Some(reason) = tools
+        .ncu
+        .as_ref()
+        .err()
+        .filter(|r| **r != NoCounters::OnCpu)
+    {
+        let also = match has_stages {
+            true => ", and on what leaving stages out brings",
+            false => "",
+        };
         printer::talk(&format!(
-            "warning: {}; what is said below rests on the compiler's report and on times\nhint: {}",
+            "warning: {}; what is said below rests on the compiler's report and on times{also}\nhint: {}",
             reason.in_words(),
             reason.fix()
         ));
@@ -149,15 +159,13 @@ fn profile(args: &ProfileArgs, mut meant: Meant) -> Result<Exit, Failure> {
             Err(failure) => return Err(failure),
         };
         printer::talk(&format!("profiling on shape `{}`", printable(shape)));
-        profiles.push(session::profile(
-            &tools,
-            &task,
-            &session::timed_candidate(&task, &stage.pool, &config)?,
-        )?);
+        let candidate = session::timed_candidate(&task, &stage.pool, &config)?;
+        profiles.push(session::profile(&tools, &task, &stage.pool, &candidate)?);
         if !args.no_baseline
+            && session::says_something(&tools, &task)
             && let Some(found) = session::baseline(&task, &stage.pool)?
         {
-            profiles.push(session::profile(&tools, &task, &found)?);
+            profiles.push(session::profile(&tools, &task, &stage.pool, &found)?);
         }
     }
     let refused = profiles.iter().find_map(|p| p.without_counters.as_ref());
@@ -179,23 +187,29 @@ fn profile(args: &ProfileArgs, mut meant: Meant) -> Result<Exit, Failure> {
 }
 
 fn no_counters_fix(why: &str) -> &'static str {
-    use crate::profile::ncu::NoCounters;
     match why == NoCounters::NotPermitted.in_words() {
         true => NoCounters::NotPermitted.fix(),
         false => NoCounters::Failed(String::new()).fix(),
     }
 }
 
-/// Before a device is asked for: there is nothing a GPU could change about it.
-fn refuse_c(path: &Path) -> Result<(), Failure> {
+/// Before a device is asked for: where there are neither counters nor stages there is nothing to say.
+fn refuse_blind(path: &Path, stages: bool) -> Result<(), Failure> {
+    const WAY_OUT: &str = "say what can be left out, as `[stages]` with `loads = \"-DNO_LOADS\"`: see docs/profile.md, Stages";
     let file = project::read(path)?;
+    if !file.manifest.stages.is_empty() {
+        return Ok(());
+    }
     match file.manifest.kernel.language {
-        Language::Cuda => Ok(()),
+        Language::Cuda if !stages => Ok(()),
+        Language::Cuda => {
+            Err(Failure::usage(format!("`{}` has no [stages]", file.name())).hint(WAY_OUT))
+        }
         Language::C => Err(Failure::usage(format!(
-            "`{}` is a C kernel; profiles are made of CUDA kernels",
+            "`{}` is a C kernel without [stages]: kiln reads no counters of a CPU",
             file.name()
         ))
-        .hint("`kiln tune` measures it; a profiler for CPUs is `perf`")),
+        .hint(WAY_OUT)),
     }
 }
 
@@ -238,9 +252,21 @@ fn of_study(study: &Study) -> Result<Values, Failure> {
 }
 
 fn tools(args: &ProfileArgs, stage: &Stage) -> Result<Tools, Failure> {
-    Ok(Tools {
-        ncu: Ncu::find(),
-        ceilings: ceilings::if_possible(&stage.device, &stage.pool, args.fresh)?,
+    let stages = match args.stages {
+        true => StagesWanted::Always,
+        false => StagesWanted::WithoutCounters,
+    };
+    Ok(match stage.file.manifest.kernel.language {
+        Language::Cuda => Tools {
+            ncu: Ncu::find(),
+            ceilings: ceilings::if_possible(&stage.device, &stage.pool, args.fresh)?,
+            stages,
+        },
+        Language::C => Tools {
+            ncu: Err(NoCounters::OnCpu),
+            ceilings: None,
+            stages,
+        },
     })
 }
 

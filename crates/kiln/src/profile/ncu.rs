@@ -39,6 +39,8 @@ pub struct Ncu {
 /// Why there are no counters. The kernel is not at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCounters {
+    /// There is no GPU in it.
+    OnCpu,
     NotInstalled,
     NotPermitted,
     /// What the profiler says.
@@ -48,6 +50,7 @@ pub enum NoCounters {
 impl NoCounters {
     pub fn in_words(&self) -> String {
         match self {
+            NoCounters::OnCpu => "kiln reads none of a CPU".into(),
             NoCounters::NotInstalled => "ncu is not installed".into(),
             NoCounters::NotPermitted => {
                 "this user may not read the GPU's hardware counters (ERR_NVGPUCTRPERM)".into()
@@ -58,6 +61,7 @@ impl NoCounters {
 
     pub fn fix(&self) -> &'static str {
         match self {
+            NoCounters::OnCpu => "`perf stat` and `perf record` read them",
             NoCounters::NotInstalled => {
                 "install Nsight Compute, which is part of the CUDA toolkit, or profile elsewhere and give the table to \
                  `kiln profile --import`"

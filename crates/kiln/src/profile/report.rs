@@ -99,9 +99,13 @@ fn one(profile: &Profile) -> Vec<String> {
     if !times.is_empty() {
         lines.push(format!("  time      {}", times.join(", ")));
     }
-    for (index, evidence) in found.evidence.iter().enumerate() {
-        let label = if index == 0 { "because" } else { "" };
-        lines.push(format!("  {label:<9} {}", printable(evidence)));
+    lines.extend(labelled("because", &found.evidence));
+    if let Some(stages) = &profile.stages {
+        // Without counters they are the evidence already.
+        if profile.without_counters.is_none() {
+            lines.extend(labelled("stages", &stages.sentences()));
+        }
+        lines.extend(labelled("but", &stages.reading.doubts));
     }
     if let Some(compiled) = compiled(profile) {
         lines.push(format!("  compiled  {compiled}"));
@@ -129,6 +133,13 @@ fn one(profile: &Profile) -> Vec<String> {
         lines.extend(advised(number + 1, advice));
     }
     lines
+}
+
+fn labelled<'a>(label: &'a str, sentences: &'a [String]) -> impl Iterator<Item = String> + 'a {
+    sentences.iter().enumerate().map(move |(index, sentence)| {
+        let label = if index == 0 { label } else { "" };
+        format!("  {label:<9} {}", printable(sentence))
+    })
 }
 
 fn compiled(profile: &Profile) -> Option<String> {
@@ -210,12 +221,9 @@ fn sweep(profiles: &[Profile]) -> Vec<String> {
     for profile in profiles {
         let by_ncu = profile.kernels.first().and_then(|k| k.counters.duration_ns);
         let found = &profile.diagnosis;
-        let busiest: Vec<String> = found
-            .load
-            .iter()
-            .take(3)
-            .map(|(unit, load)| format!("{} {:.0} %", unit.name(), 100.0 * load))
-            .collect();
+        let units = found.load.iter();
+        let units = units.map(|(unit, load)| format!("{} {:.0} %", unit.name(), 100.0 * load));
+        let busiest: Vec<String> = units.chain(savings(profile)).take(3).collect();
         let next = found.advice.first().map_or(String::new(), |advice| {
             format!("{} {}", advice.rule, gain_text(advice.predicted_gain))
         });
@@ -236,6 +244,17 @@ fn sweep(profiles: &[Profile]) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// What each stage takes of the time, the weightiest first.
+fn savings(profile: &Profile) -> Vec<String> {
+    let stages = profile.stages.iter().flat_map(|s| &s.reading.stages);
+    let mut ranked: Vec<_> = stages.collect();
+    ranked.sort_by(|a, b| b.saving.total_cmp(&a.saving));
+    ranked
+        .into_iter()
+        .map(|s| format!("{} {:.0} %", printable(&s.stage), 100.0 * s.saving.max(0.0)))
+        .collect()
 }
 
 pub fn document(context: &Context<'_>, profiles: &[Profile]) -> Value {

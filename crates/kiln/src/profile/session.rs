@@ -1,6 +1,7 @@
 //! One subject on one shape: timed by kiln, launched once more under the profiler, and judged.
 
 use kiln_core::bottleneck::raw_csv::Launch;
+use kiln_core::bottleneck::stages::refine;
 use kiln_core::bottleneck::without_counters::{self, Timed};
 use kiln_core::bottleneck::{
     Ceilings, Choice, Circumstances, Counters, Diagnosis, KernelProfile, Profile, Subject, diagnose,
@@ -11,9 +12,12 @@ use kiln_core::protocol::Resources;
 use kiln_core::trial::{Assignment, Outcome};
 
 use super::ncu::{Ncu, NoCounters};
+use super::stages;
 use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
-use crate::engine::evaluate::{Contender, Seeds};
+use crate::engine::crew::Crew;
+use crate::engine::evaluate::{self, Contender, Seeds};
+use crate::engine::oracle::Oracle;
 use crate::exit::{Exit, Failure};
 use crate::task::{Part, Task};
 
@@ -21,6 +25,15 @@ use crate::task::{Part, Task};
 pub struct Tools {
     pub ncu: Result<Ncu, NoCounters>,
     pub ceilings: Option<Ceilings>,
+    pub stages: StagesWanted,
+}
+
+/// When the manifest's stages are left out one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StagesWanted {
+    Always,
+    WithoutCounters,
+    Never,
 }
 
 /// A program with what is known of it before it is profiled.
@@ -72,13 +85,22 @@ pub fn timed_candidate(
     config: &Assignment,
 ) -> Result<Profiled, Failure> {
     let mut found = candidate(task, pool, config)?;
-    if task.manifest().baseline.is_none() {
-        // Nothing to measure beside, so nothing is measured: a profile needs no verdict.
-        return Ok(found);
-    }
-    let mut bench = LiveBench::new(task, pool)?;
-    let build = bench.submit(std::slice::from_ref(config)).start;
-    let outcome = bench.run(build, config, seeds(), None)?.outcome;
+    let outcome = match (&task.manifest().baseline, &task.manifest().reference) {
+        // Nothing to hold its answers against, so it is not timed either.
+        (None, None) => return Ok(found),
+        // A profile needs no verdict.
+        (None, Some(_)) => {
+            let mut oracle = Oracle::new(task, pool)?;
+            let mut crew = Crew::new(found.contender.program.worker.clone());
+            let contender = &found.contender;
+            evaluate::evaluate(task, &mut oracle, &mut crew, contender, seeds(), None)?.outcome
+        }
+        (Some(_), _) => {
+            let mut bench = LiveBench::new(task, pool)?;
+            let build = bench.submit(std::slice::from_ref(config)).start;
+            bench.run(build, config, seeds(), None)?.outcome
+        }
+    };
     let ns = outcome.median_ns().ok_or_else(|| not_run(task, &outcome))?;
     found.time_ns = Some(ns);
     Ok(found)
@@ -125,8 +147,33 @@ fn not_run(task: &Task, outcome: &Outcome) -> Failure {
     }
 }
 
+/// Whether it has the kernel's stages: a config of the kernel, as candidate or as baseline.
+fn has_stages(task: &Task, found: &Profiled) -> bool {
+    let is_own = match found.subject {
+        Subject::Candidate { .. } => true,
+        Subject::Baseline { .. } => {
+            let kind = task.manifest().baseline.as_ref().map(|b| &b.kind);
+            matches!(kind, Some(BaselineKind::Config { .. }))
+        }
+        Subject::Imported { .. } => false,
+    };
+    is_own && !task.manifest().stages.is_empty()
+}
+
+/// Whether anything but its time could be told of the baseline.
+pub fn says_something(tools: &Tools, task: &Task) -> bool {
+    let kind = task.manifest().baseline.as_ref().map(|b| &b.kind);
+    let is_own = matches!(kind, Some(BaselineKind::Config { .. }));
+    !matches!(tools.ncu, Err(NoCounters::OnCpu)) || (is_own && !task.manifest().stages.is_empty())
+}
+
 /// Profiles a program on the task's target.
-pub fn profile(tools: &Tools, task: &Task, found: &Profiled) -> Result<Profile, Failure> {
+pub fn profile(
+    tools: &Tools,
+    task: &Task,
+    pool: &CompilePool,
+    found: &Profiled,
+) -> Result<Profile, Failure> {
     let target = task.manifest().target();
     let launches = match &tools.ncu {
         Ok(ncu) => ncu.profile(task, &found.contender, target)?,
@@ -145,12 +192,34 @@ pub fn profile(tools: &Tools, task: &Task, found: &Profiled) -> Result<Profile, 
         time_ns: found.time_ns,
         occupancy: found.occupancy,
     };
+    let is_wanted = match tools.stages {
+        StagesWanted::Always => true,
+        StagesWanted::WithoutCounters => launches.is_err(),
+        StagesWanted::Never => false,
+    };
+    let stages = match is_wanted && has_stages(task, found) {
+        true => {
+            let whole = &found.contender;
+            Some(stages::measure(task, pool, whole, found.time_ns)?)
+        }
+        false => None,
+    };
     let judged = match &launches {
         Ok(launches) => Judged::of(launches, &around),
-        Err(_) => Judged {
-            kernels: Vec::new(),
-            diagnosis: without_counters::diagnose(&timed, &around),
-        },
+        Err(_) => {
+            let known = match task.is_cuda() {
+                true => without_counters::diagnose(&timed, &around),
+                false => without_counters::on_cpu(&timed, &around),
+            };
+            let named = &task.manifest().stages;
+            Judged {
+                kernels: Vec::new(),
+                diagnosis: match &stages {
+                    Some(stages) => refine(known, stages, named),
+                    None => known,
+                },
+            }
+        }
     };
     Ok(Profile {
         subject: found.subject.clone(),
@@ -159,6 +228,7 @@ pub fn profile(tools: &Tools, task: &Task, found: &Profiled) -> Result<Profile, 
         kernels: judged.kernels,
         time_ns: found.time_ns,
         without_counters: launches.err().map(|reason| reason.in_words()),
+        stages,
         diagnosis: judged.diagnosis,
         sources: task.sources_hash()[..16].to_string(),
         profiler: tools
@@ -179,6 +249,7 @@ pub fn imported(file: &str, launches: &[Launch], around: &Circumstances<'_>) -> 
         kernels: judged.kernels,
         time_ns: None,
         without_counters: None,
+        stages: None,
         diagnosis: judged.diagnosis,
         sources: String::new(),
         profiler: String::new(),

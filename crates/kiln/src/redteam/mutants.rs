@@ -20,7 +20,7 @@ use kiln_core::value::Value;
 
 use super::mutate::{self, Mutation};
 use super::rows::Rows;
-use super::{honest, image, side_by_side};
+use super::{honest, side_by_side};
 use crate::engine::bench::LiveBench;
 use crate::engine::compile_pool::{Build, Built, CompilePool};
 use crate::engine::confirm::{Candidate, Confirmer};
@@ -30,6 +30,7 @@ use crate::engine::oracle::Oracle;
 use crate::engine::worker::WorkerKind;
 use crate::engine::{interrupt, interrupted};
 use crate::exit::{Exit, Failure};
+use crate::image;
 use crate::printer;
 use crate::selftest::Ground;
 use crate::task::{Part, Program, Task};

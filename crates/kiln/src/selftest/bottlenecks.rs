@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::profile::ceilings;
 use crate::profile::ncu::Ncu;
 use crate::profile::report::gain_text;
-use crate::profile::session::{self, Tools};
+use crate::profile::session::{self, StagesWanted, Tools};
 use crate::task::Task;
 
 /// Of ten, as many must be right.
@@ -65,6 +65,7 @@ pub fn run(ground: &Ground, report: &mut Report) -> Result<(), Failure> {
     let tools = Tools {
         ncu: Ok(ncu),
         ceilings: ceilings::if_possible(&ground.device, &ground.pool, false)?,
+        stages: StagesWanted::Never,
     };
     let expected = expected()?;
     let mut rows = Vec::new();
@@ -126,7 +127,7 @@ fn one(
     let slow_task = task(None)?;
     let slow =
         session::timed_candidate(&slow_task, &ground.pool, &config(&slow_task, &wanted.slow)?)?;
-    let profile = session::profile(tools, &slow_task, &slow)?;
+    let profile = session::profile(tools, &slow_task, &ground.pool, &slow)?;
     if let Some(why) = profile.without_counters {
         return Ok(Err(why));
     }

@@ -11,7 +11,7 @@ use kiln_core::diagnostic::Diagnostic;
 use kiln_core::dtype::DType;
 use kiln_core::manifest::{
     Argument, ArgumentKind, BaselineKind, CudaCompiler, Fill, Language, PythonFunction, Reference,
-    plain_name,
+    Stage, plain_name,
 };
 use kiln_core::protocol::{CompileJob, Tool};
 use kiln_core::trial::Assignment;
@@ -75,6 +75,16 @@ impl Task {
         ];
         let is_c = self.manifest().kernel.language == Language::C;
         is_c.then(|| self.candidate_with(&CHECKS, config))
+    }
+
+    /// The candidate with some of its stages left out: it computes something else.
+    pub fn staged_build(&self, without: &[String], config: &Assignment) -> Build {
+        let stages = self.manifest().stages.iter();
+        let flags: Vec<&str> = stages
+            .filter(|stage| without.contains(&stage.name))
+            .flat_map(|stage| stage.flags.iter().map(String::as_str))
+            .collect();
+        self.candidate_with(&flags, config)
     }
 
     fn candidate_with(&self, further: &[&str], config: &Assignment) -> Build {
@@ -403,6 +413,20 @@ impl Task {
             .filter(|name| !in_flags(name) && !in_launch(name))
             .filter(|name| !texts.iter().any(|(_, text)| has_word(text, name)))
             .collect()
+    }
+
+    /// Stages with a macro that appears nowhere in the kernel's source: leaving them out leaves nothing out.
+    pub fn unknown_stages(&self) -> Vec<(&Stage, &str)> {
+        let stages = &self.manifest().stages;
+        if self.replayed.is_some() || stages.is_empty() {
+            return Vec::new();
+        }
+        let texts = self.closure(vec![self.source.clone()]);
+        let is_unknown = |name: &&str| !texts.iter().any(|(_, text)| has_word(text, name));
+        let named = stages
+            .iter()
+            .filter_map(|stage| Some((stage, stage.macros().find(is_unknown)?)));
+        named.collect()
     }
 
     /// Names that decide the geometry of a launch or its arguments.

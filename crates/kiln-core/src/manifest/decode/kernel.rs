@@ -124,7 +124,11 @@ pub(super) fn refuse_architectures(flags: &[Spanned<String>], problems: &mut Pro
 
 /// A tunable reaches the source as `-DNAME=value`; a flag for the same name would win over every
 /// config, or be ignored.
-fn refuse_tunables(flags: &[Spanned<String>], tunables: &[Tunable], problems: &mut Problems) {
+pub(super) fn refuse_tunables(
+    flags: &[Spanned<String>],
+    tunables: &[Tunable],
+    problems: &mut Problems,
+) {
     const MACRO_FLAGS: [&str; 4] = ["--define-macro", "--undefine-macro", "-D", "-U"];
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {

@@ -90,6 +90,12 @@ pub static ROOT: Table = table(
             "[work]\nflops = \"2 * N\"",
         ),
         Key::optional(
+            "stages",
+            &[Kind::Table(&STAGES)],
+            STAGES.doc,
+            "[stages]\nloads = \"-DNO_LOADS\"",
+        ),
+        Key::optional(
             "reference",
             &[Kind::Table(&REFERENCE)],
             REFERENCE.doc,
@@ -360,6 +366,47 @@ static WORK: Table = table(
             EXTENT,
             "Bytes that must move to or from memory.",
             "bytes = \"12 * N\"",
+        ),
+    ],
+);
+
+/// What leaves a stage out; one flag needs no list.
+const STAGE_FLAGS: Kind = Kind::List {
+    items: &[Kind::Text],
+    least: 1,
+    most: 16,
+};
+
+static STAGES: Table = named(
+    "Parts of the kernel that can be left out, for `kiln profile` to see what they cost.",
+    Entries {
+        what: "stage",
+        names: NameRule::Label,
+        kinds: &[Kind::Text, STAGE_FLAGS, Kind::Table(&STAGE)],
+        doc: "The macro that leaves it out, several of them, or a table.",
+        example: "loads = \"-DNO_LOADS\"",
+    },
+);
+
+static STAGE: Table = table(
+    "A stage with what is known of it.",
+    &[
+        Key::required(
+            "flags",
+            &[Kind::Text, STAGE_FLAGS],
+            "Macros that leave the stage out: `-DNAME`, `-DNAME=value` or `-UNAME`.",
+            "flags = \"-DNO_LOADS\"",
+        ),
+        Key::optional(
+            "kind",
+            &[Kind::Word(&[
+                "memory",
+                "compute",
+                "special_function",
+                "synchronisation",
+            ])],
+            "What the stage keeps busy: the class of a kernel that it binds.",
+            "kind = \"memory\"",
         ),
     ],
 );

@@ -357,6 +357,48 @@ const MISTAKES: &[Mistake] = &[
         "PACK = false",
         "PACK = 0",
     ),
+    // Stages.
+    saxpy(
+        "typo in the table of stages",
+        "[reference]",
+        "[stage]\na = \"-DA\"\n[reference]",
+    ),
+    saxpy(
+        "unknown key of a stage",
+        "[reference]",
+        "[stages]\na = { flag = \"-DA\", kind = \"memory\" }\n[reference]",
+    ),
+    saxpy(
+        "unknown kind of a stage",
+        "[reference]",
+        "[stages]\na = { flags = \"-DA\", kind = \"memry\" }\n[reference]",
+    ),
+    saxpy(
+        "flags that are no macros, or a tunable",
+        "[reference]",
+        "[stages]\na = [\"-O0\", \"-D\", \"-fplugin=x.so\", \"@more\"]\nb = \"-DBLOCK=1\"\n[reference]",
+    ),
+    saxpy(
+        "stage without flags",
+        "[reference]",
+        "[stages]\na = []\nb = {}\nc = 1\n[reference]",
+    ),
+    saxpy(
+        "stages that leave nothing out of their own",
+        "[reference]\n",
+        "[stages]\na = [\"-DA\", \"-DB\"]\nb = [\"-DB\", \"-DA\"]\n[reference]\n",
+    ),
+    saxpy(
+        "stage whose flag is the kernel's",
+        "entry = \"saxpy\"\n",
+        "entry = \"saxpy\"\nflags = [\"-DA\"]\n[stages]\na = \"-DA\"\n",
+    ),
+    saxpy(
+        "too many stages",
+        "[reference]",
+        "[stages]\na = \"-DA\"\nb = \"-DB\"\nc = \"-DC\"\nd = \"-DD\"\ne = \"-DE\"\nf = \"-DF\"\n\
+         g = \"-DG\"\nh = \"-DH\"\ni = \"-DI\"\n[reference]",
+    ),
     // Settings.
     matmul("unknown gate", "memory =", "memry ="),
     hopper(

@@ -11,6 +11,7 @@ use rand::SeedableRng;
 use serde_json::{Value, json};
 
 use super::config_object;
+use super::stages::{self, LeftOut};
 use crate::cache::Cache;
 use crate::cli::CheckArgs;
 use crate::engine::compile_pool::CompilePool;
@@ -29,6 +30,7 @@ pub(super) struct Compilation {
     pub failed: Vec<(Assignment, String)>,
     wall_s: f64,
     jobs: usize,
+    pub stages: Vec<LeftOut>,
 }
 
 /// A config that compiles, and what the compiler made of it.
@@ -72,6 +74,7 @@ pub(super) fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Fail
         failed: Vec::new(),
         wall_s: started.elapsed().as_secs_f64(),
         jobs,
+        stages: Vec::new(),
     };
     for (config, result) in assignments.into_iter().zip(results) {
         match result {
@@ -82,6 +85,9 @@ pub(super) fn compile(args: &CheckArgs, task: &Task) -> Result<Compilation, Fail
             Err(Outcome::NotCompiled(failure)) => found.failed.push((config, failure.first_error)),
             Err(outcome) => found.failed.push((config, outcome.to_string())),
         }
+    }
+    if let Some(candidate) = found.compiled.first() {
+        found.stages = stages::compile(task, &pool, &candidate.config)?;
     }
     Ok(found)
 }
@@ -208,6 +214,7 @@ impl Compilation {
             lines.push("registers   spilled    shared occupancy by            config".into());
             lines.extend(self.compiled.iter().map(Candidate::line));
         }
+        lines.extend(stages::lines(&self.stages));
         let groups = self.errors();
         for group in groups.iter().take(ERRORS_SHOWN) {
             lines.push(format!("{:>12} failed: {}", group.count, group.error));
@@ -346,7 +353,7 @@ impl Compilation {
             "asked": self.asked(), "compiled": self.compiled.len(), "cached": self.cached(),
             "wall_s": self.wall_s, "compiler_s": self.compiler_s(), "jobs": self.jobs,
             "failed": failed, "errors": errors, "configs": configs,
-            "gate_warnings": self.gate_warnings(),
+            "gate_warnings": self.gate_warnings(), "stages": self.stages,
         })
     }
 }
@@ -377,6 +384,7 @@ mod tests {
             failed: failed.map(|(n, why)| (config(n), why.to_string())).into(),
             wall_s: 0.0,
             jobs: 1,
+            stages: Vec::new(),
         };
         let groups = found.errors();
         assert_eq!((groups[0].error, groups[0].count), ("often", 2));
