@@ -91,6 +91,21 @@ enum BinaryOp {
     Power,
 }
 
+impl BinaryOp {
+    /// As it is written, here and in Python.
+    fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+            BinaryOp::FloorDivide => "//",
+            BinaryOp::Remainder => "%",
+            BinaryOp::Power => "**",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum CompareOp {
     Less,

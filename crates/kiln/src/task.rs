@@ -33,6 +33,7 @@ mod build;
 mod checked;
 mod cuda_unit;
 mod device;
+pub mod includes;
 mod launch;
 mod problem;
 mod replay;

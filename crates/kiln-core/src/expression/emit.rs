@@ -248,7 +248,7 @@ impl Writer<'_> {
     fn integers(&self, op: BinaryOp, a: Piece, b: Piece) -> Piece {
         let (a, b) = (as_int(self.code, a), as_int(self.code, b));
         let text = match self.code {
-            Code::Python => format!("({a} {} {b})", symbol(op)),
+            Code::Python => format!("({a} {} {b})", op.symbol()),
             _ => self.helper(helper_name(op), &[&a, &b]),
         };
         piece(text, CodeType::Int)
@@ -257,7 +257,7 @@ impl Writer<'_> {
     fn reals(&self, op: BinaryOp, a: &str, b: &str) -> String {
         match (self.code, op) {
             (Code::Python, _) | (_, BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply) => {
-                format!("({a} {} {b})", symbol(op))
+                format!("({a} {} {b})", op.symbol())
             }
             _ => self.helper(&format!("real_{}", helper_name(op)), &[a, b]),
         }
@@ -433,18 +433,6 @@ fn as_truth(code: Code, piece: Piece) -> String {
         (CodeType::Float, Code::Cpp) => format!("({} != 0.0)", piece.text),
         (CodeType::Int, Code::Rust) => format!("({} != 0_i64)", piece.text),
         (CodeType::Float, Code::Rust) => format!("({} != 0.0_f64)", piece.text),
-    }
-}
-
-fn symbol(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Subtract => "-",
-        BinaryOp::Multiply => "*",
-        BinaryOp::Divide => "/",
-        BinaryOp::FloorDivide => "//",
-        BinaryOp::Remainder => "%",
-        BinaryOp::Power => "**",
     }
 }
 

@@ -202,7 +202,7 @@ fn written(node: &Node<NameRef>, wanted: Wanted) -> Option<String> {
             let continues =
                 matches!(&**a, Node::Binary(before, ..) if op.level() == before.level());
             let first = first(a, continues && op.level().is_some(), Wanted::Value)?;
-            format!("{first} {} {}", binary_symbol(*op), value(b)?)
+            format!("{first} {} {}", op.symbol(), value(b)?)
         }
         Node::Chain(first, rest) => {
             let mut text = value(first)?;
@@ -356,18 +356,6 @@ pub(super) fn unescaped(text: &str) -> Option<String> {
         });
     }
     Some(plain)
-}
-
-fn binary_symbol(op: BinaryOp) -> &'static str {
-    match op {
-        BinaryOp::Add => "+",
-        BinaryOp::Subtract => "-",
-        BinaryOp::Multiply => "*",
-        BinaryOp::Divide => "/",
-        BinaryOp::FloorDivide => "//",
-        BinaryOp::Remainder => "%",
-        BinaryOp::Power => "**",
-    }
 }
 
 fn compare_symbol(op: CompareOp) -> &'static str {

@@ -48,19 +48,7 @@ pub fn resume(
         ));
         return Ok(None);
     }
-    let mut study = store.study(summary.id)?;
-    observer.note(&format!(
-        "resuming study {} after {} trials",
-        study.id,
-        study.trials.len()
-    ));
-    let event = Event::Resumed {
-        kiln_version: env!("CARGO_PKG_VERSION").into(),
-        sandbox: task.sandbox.clone(),
-    };
-    store.append(study.id, study.wall_ms, &event)?;
-    study.apply(study.wall_ms, event);
-    Ok(Some(study))
+    go_on(task, summary.id, "", store, observer).map(Some)
 }
 
 /// The unfinished study of this shape in a tuning of several, if nothing that matters has changed since.
@@ -82,9 +70,20 @@ pub fn resume_among(
     let Some(summary) = resumable else {
         return Ok(None);
     };
-    let mut study = store.study(summary.id)?;
+    let place = format!("shape `{shape}`: ");
+    go_on(task, summary.id, &place, store, observer).map(Some)
+}
+
+fn go_on(
+    task: &Task,
+    study: u64,
+    place: &str,
+    store: &mut dyn Store,
+    observer: &mut dyn Observer,
+) -> Result<Study, Failure> {
+    let mut study = store.study(study)?;
     observer.note(&format!(
-        "shape `{shape}`: resuming study {} after {} trials",
+        "{place}resuming study {} after {} trials",
         study.id,
         study.trials.len()
     ));
@@ -94,7 +93,7 @@ pub fn resume_among(
     };
     store.append(study.id, study.wall_ms, &event)?;
     study.apply(study.wall_ms, event);
-    Ok(Some(study))
+    Ok(study)
 }
 
 /// What is known beforehand.

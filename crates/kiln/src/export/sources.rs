@@ -11,6 +11,7 @@ use super::files::Folder;
 use super::plan::{packaged, packaged_path};
 use crate::exit::Failure;
 use crate::project::ManifestFile;
+use crate::task::includes::included;
 
 /// More than this is data, not source; a package would be no fun to share.
 const MOST_BYTES: u64 = 64 << 20;
@@ -53,7 +54,10 @@ pub fn copy(file: &ManifestFile, folder: &mut Folder) -> Result<(), Failure> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         roots.extend(match path.extension().is_some_and(|e| e == "py") {
             true => imported(&path, &text),
-            false => included(&path, &text, &include_dirs),
+            false => {
+                let found = included(&path, &text, &include_dirs);
+                found.iter().filter_map(|p| p.canonicalize().ok()).collect()
+            }
         });
         put(file, &path, &bytes, folder)?;
     }
@@ -88,27 +92,6 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         .hint("draw inputs instead of reading them from a file"));
     }
     fs::read(path).map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))
-}
-
-fn included(from: &Path, text: &str, dirs: &[PathBuf]) -> Vec<PathBuf> {
-    let own = from.parent().into_iter().map(Path::to_path_buf);
-    let dirs: Vec<PathBuf> = own.chain(dirs.iter().cloned()).collect();
-    text.lines()
-        .filter_map(|line| {
-            line.trim()
-                .strip_prefix('#')?
-                .trim()
-                .strip_prefix("include")
-        })
-        .filter_map(|rest| {
-            rest.trim()
-                .strip_prefix(['"', '<'])?
-                .split(['"', '>'])
-                .next()
-        })
-        .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
-        .filter_map(|path| path.canonicalize().ok())
-        .collect()
 }
 
 /// Modules that lie beside a Python file and that it imports.

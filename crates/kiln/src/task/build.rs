@@ -19,6 +19,7 @@ use kiln_core::value::Value;
 use kiln_device::cc::FIXED_FLAGS;
 use kiln_device::python::Mode;
 
+use super::includes::included;
 use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
@@ -380,6 +381,7 @@ impl Task {
 
     /// Some files and all they include from the project, with their texts.
     fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
+        let folders: Vec<PathBuf> = self.include_dirs.iter().map(PathBuf::from).collect();
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
         while let Some(path) = roots.pop() {
@@ -388,7 +390,7 @@ impl Task {
             }
             let text = fs::read(&path).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            roots.extend(self.project_includes(&path, &text));
+            roots.extend(included(&path, &text, &folders));
             texts.push((path, text));
         }
         texts
@@ -545,28 +547,6 @@ impl Task {
             }
         }
         files
-    }
-
-    fn project_includes(&self, from: &Path, text: &str) -> Vec<PathBuf> {
-        let dirs = from.parent().into_iter().map(Path::to_path_buf);
-        let dirs: Vec<PathBuf> = dirs
-            .chain(self.include_dirs.iter().map(PathBuf::from))
-            .collect();
-        text.lines()
-            .filter_map(|line| {
-                line.trim()
-                    .strip_prefix('#')?
-                    .trim()
-                    .strip_prefix("include")
-            })
-            .filter_map(|rest| {
-                rest.trim()
-                    .strip_prefix(['"', '<'])?
-                    .split(['"', '>'])
-                    .next()
-            })
-            .filter_map(|name| dirs.iter().map(|d| d.join(name)).find(|p| p.is_file()))
-            .collect()
     }
 }
 
