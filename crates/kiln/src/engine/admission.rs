@@ -353,7 +353,7 @@ fn can_be_met(outputs: &[Expected], target: &Shape) -> Result<(), Failure> {
     for output in outputs {
         let needed = honest_ratio(output);
         if needed > 1.0 {
-            return Err(Failure::usage(format!(
+            let failure = Failure::usage(format!(
                 "no kernel can pass: on shape `{}` the right answer itself, as {}, is off by {needed:.2} times \
                  what `{}` is allowed",
                 target.name, output.dtype, output.argument
@@ -361,7 +361,15 @@ fn can_be_met(outputs: &[Expected], target: &Shape) -> Result<(), Failure> {
             .hint(
                 "allow more in [tolerance], or draw inputs whose answers the type can hold \
                  (`draw = { kind = \"normal\", std = 0.1 }`)",
-            ));
+            );
+            // What a reference leaves as it was is garbage that no type of a kernel can hold.
+            return Err(match needed.is_finite() {
+                true => failure,
+                false => failure.hint(format!(
+                    "or does the reference leave elements of `{}` unwritten? with `role = \"inout\"` they keep what is drawn for them",
+                    output.argument
+                )),
+            });
         }
     }
     Ok(())
