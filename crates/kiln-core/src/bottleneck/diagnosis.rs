@@ -187,7 +187,10 @@ pub struct Diagnosis {
 /// Below this an inefficiency is not what a kernel is bound by.
 const LEAST_GAIN: f64 = 1.25;
 /// A unit this near to what it can attain is what the others wait for.
-const SATURATED: f64 = 0.6;
+const SATURATED: f64 = 0.8;
+/// A unit this near is it, too, unless most of what it lacks is the time of another that works in turn with it.
+const BUSY: f64 = 0.6;
+const LEAST_TURNS: f64 = 1.2;
 /// Advice that promises less is noise.
 const LEAST_ADVICE: f64 = 1.03;
 
@@ -233,17 +236,25 @@ fn bound_by(case: &Case<'_>, findings: &[Finding]) -> (Cause, Vec<String>) {
     if let Some(finding) = removable {
         return (finding.cause, vec![finding.evidence.clone()]);
     }
-    if let Some((unit, load)) = case.load.busiest()
-        && load / unit.attainable() >= SATURATED
-    {
+    let nearest = |least: f64| {
+        let (unit, load) = case.load.busiest()?;
         let words = format!("{} at {:.0} % of the peak", unit.in_words(), 100.0 * load);
-        return (unit.into(), vec![words]);
-    }
-    if let Some(turns) = findings
-        .iter()
-        .find(|finding| finding.cause == Cause::Turns)
-    {
-        return (Cause::Turns, vec![turns.evidence.clone()]);
+        (load / unit.attainable() >= least).then(|| (Cause::from(unit), vec![words]))
+    };
+    let turns = |least: f64| {
+        let mut found = findings
+            .iter()
+            .filter(|f| f.cause == Cause::Turns && f.gain >= least);
+        found
+            .next()
+            .map(|f| (Cause::Turns, vec![f.evidence.clone()]))
+    };
+    let by_units = nearest(SATURATED)
+        .or_else(|| turns(LEAST_TURNS))
+        .or_else(|| nearest(BUSY))
+        .or_else(|| turns(1.0));
+    if let Some(bound) = by_units {
+        return bound;
     }
     let waiting = case.waiting;
     let (cause, share, what) = [

@@ -93,7 +93,9 @@ fn line(found: &ShapeResult, width: usize) -> String {
         (Some(speed), _) => {
             let [low, high] = speed.interval;
             let (name, here) = (speed.answer.name(), speed.speedup);
-            format!("{name}  {here:.2}x [{low:.2}, {high:.2}] here, {exported}")
+            let note = found.note.as_ref();
+            let note = note.map_or(String::new(), |n| format!(" ({n})"));
+            format!("{name}  {here:.2}x [{low:.2}, {high:.2}] here, {exported}{note}")
         }
         (None, Some(note)) => note.clone(),
         (None, None) => exported,

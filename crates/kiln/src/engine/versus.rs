@@ -108,6 +108,13 @@ pub struct Judged {
     pub ended: Ended,
 }
 
+impl Judged {
+    /// The budget ended at the first look, which may call two sides the same, but not different.
+    pub fn had_too_few_rounds(&self) -> bool {
+        self.ended == Ended::OutOfTime && self.looks == 1
+    }
+}
+
 /// The sides of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {

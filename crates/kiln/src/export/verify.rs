@@ -308,6 +308,16 @@ fn shape(
     };
     match versus::judge(sides, &plan, &mut Vec::new())? {
         Ok(judged) => {
+            if judged.ended == versus::Ended::OutOfTime {
+                let few = match judged.had_too_few_rounds() {
+                    true => ", too few to call a difference",
+                    false => "",
+                };
+                result.note = Some(format!(
+                    "the time was up after {} rounds{few}; `--seconds` allows more",
+                    judged.rounds
+                ));
+            }
             result.speed = Some(Speed {
                 answer: judged.look.verdict.into(),
                 speedup: judged.look.comparison.speedup,

@@ -46,6 +46,10 @@ pub fn sentence(finding: &ShapeFinding, findings: &Findings) -> String {
         Answer::Undecided if look.direction.is_some() && !look.cycles_agree() => format!(
             "{speedup} in time, but not in clock cycles: the clocks changed between the sides"
         ),
+        Answer::Undecided if judged.had_too_few_rounds() => format!(
+            "{speedup} after {} rounds, too few to call a difference: the time is up; `--seconds` allows more",
+            judged.rounds
+        ),
         Answer::Undecided => {
             let end = match judged.ended {
                 Ended::OutOfTime => "the time is up; `--seconds` allows more",

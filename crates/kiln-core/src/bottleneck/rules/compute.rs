@@ -247,7 +247,7 @@ pub fn instructions(case: &Case<'_>) -> Option<Finding> {
 /// Warps wait for their own last instruction.
 pub fn independent_instructions(case: &Case<'_>) -> Option<Finding> {
     let waiting = case.waiting.plain + case.waiting.shared + case.waiting.special;
-    let busy = case.load.busiest().map_or(0.0, |(_, load)| load);
+    let (unit, busy) = case.load.busiest().unwrap_or((Unit::Issue, 0.0));
     if waiting < 0.3 || busy > 0.6 {
         return None;
     }
@@ -257,8 +257,10 @@ pub fn independent_instructions(case: &Case<'_>) -> Option<Finding> {
         is_inefficiency: false,
         gain: case.load.gain(1.0 - waiting / 2.0, |_| 1.0),
         evidence: format!(
-            "warps wait {} of their time for the latency of arithmetic and shared memory, and no unit is busy",
-            percent(waiting)
+            "warps wait {} of their time for the latency of arithmetic and shared memory; the busiest unit, {}, is at {}",
+            percent(waiting),
+            unit.in_words(),
+            percent(busy)
         ),
         change: "give each thread several independent chains: unroll, two accumulators in place of one, more \
                  elements per thread"

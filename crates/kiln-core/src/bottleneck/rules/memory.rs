@@ -27,8 +27,10 @@ pub fn uncoalesced(case: &Case<'_>) -> Option<Finding> {
         let side = side_sectors.unwrap_or(0.0);
         sectors += side;
         requests += side_requests.unwrap_or(0.0);
-        // A side nobody counted is taken to be in order.
-        used += side * (bytes.unwrap_or(SECTOR_BYTES) / SECTOR_BYTES).clamp(0.0, 1.0);
+        // A side nobody counted is taken to be in order; so are sectors without a byte that was asked for, which
+        // asynchronous copies to shared memory leave behind: their sectors are counted, their bytes are not.
+        let bytes = bytes.filter(|bytes| *bytes > 0.0).unwrap_or(SECTOR_BYTES);
+        used += side * (bytes / SECTOR_BYTES).clamp(0.0, 1.0);
     }
     if sectors <= 0.0 || requests <= 0.0 {
         return None;

@@ -60,7 +60,24 @@ pub fn launches(case: &Case<'_>) -> Option<Finding> {
         .busiest()
         .map_or(0.0, |(unit, load)| load / unit.attainable());
     let by_room = room / (busiest * room).max(1.0);
-    let gain = by_room.max(duration / (duration - EMPTY_NS).max(0.1 * duration));
+    // Where every multiprocessor has a block, those without a warp have yet to begin or are done.
+    let has_all_at_work = c
+        .grid_blocks
+        .zip(c.multiprocessors)
+        .is_some_and(|(b, all)| b >= all);
+    let idle = c
+        .active_part()
+        .filter(|_| has_all_at_work)
+        .map_or(0.0, |active| 1.0 - active);
+    let around = EMPTY_NS.max(duration * idle);
+    let gain = by_room.max(duration / (duration - around).max(0.1 * duration));
+    let idle = match idle > 0.0 {
+        true => format!(
+            ", whose multiprocessors have no warp for {} of that",
+            percent(idle)
+        ),
+        false => String::new(),
+    };
     let overhead = case.around.ceilings.map_or(String::new(), |ceilings| {
         format!(
             "; an empty launch takes {:.1} us of a stream of them",
@@ -73,7 +90,7 @@ pub fn launches(case: &Case<'_>) -> Option<Finding> {
         is_inefficiency: true,
         gain,
         evidence: format!(
-            "the launch takes {:.1} us and fills {} of the device{overhead}",
+            "the launch takes {:.1} us and fills {} of the device{idle}{overhead}",
             duration / 1e3,
             percent_fine(waves.min(1.0))
         ),

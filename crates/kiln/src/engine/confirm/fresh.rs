@@ -27,7 +27,7 @@ const FINE: Bound = Bound {
 };
 /// Launches behind others have yet to run on a GPU. Until honest kernels have shown there that the fine
 /// bound accuses none of them, the comparison with emptied caches, which has, decides alone.
-const FOLLOWS_OTHERS_ON_A_GPU: bool = false;
+const FOLLOWS_OTHERS_ON_A_GPU: bool = true;
 /// Of each kind of launch; more than one, because a single launch may be unlucky.
 const LAUNCHES: u64 = 3;
 /// On new inputs behind others on a GPU, each kind: inputs and answers for more take longer than all

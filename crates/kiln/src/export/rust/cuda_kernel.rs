@@ -7,20 +7,27 @@ const LAUNCH: &str = "    /// Queues one launch.\n    ///\n    /// # Safety\n   
          /// until the launch has run; buffers that start as zeros are zero. `stream` is one of this device, or null.\n    \
          pub unsafe fn launch(&mut self, d: &Dimensions, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n        \
  @ALIGNED@        self.device.enter()?;\n        let choice = self.choose(d)?;\n        if self.functions[choice.config].is_none() {\n            \
-         let (file, symbol) = self.image(choice.config).ok_or_else(|| Error(\"no image for this GPU\".into()))?;\n            \
-         let loaded = driver::Function::load(&self.device, &self.folder.join(file), symbol)?;\n            self.functions[choice.config] = Some(loaded);\n        }\n        \
+         let (image, symbol) = self.image(choice.config).ok_or_else(|| Error(\"no image for this GPU\".into()))?;\n            \
+         let loaded = driver::Function::load(&self.device, image, symbol)?;\n            self.functions[choice.config] = Some(loaded);\n        }\n        \
          let Some(function) = self.functions[choice.config].as_mut() else {\n            return Err(Error(\"an image that is gone\".into()));\n        };\n        \
          match choice.config {\n";
 
 pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from(
-        "/// An architecture, the cubin for it inside the package, and the kernel in that.\nfn images(config: usize) -> &'static [(&'static str, &'static str, &'static str)] {\n    match config {\n",
+        "/// An architecture, the cubin for it, and the kernel in that.\ntype Image = (&'static str, &'static [u8], &'static str);\n\nfn images(config: usize) -> &'static [Image] {\n    match config {\n",
     );
     for config in &plan.configs {
         let all: Vec<String> = config
             .images
             .iter()
-            .map(|i| format!("({:?}, {:?}, {:?})", i.architecture, i.file, i.symbol))
+            .map(|i| {
+                // A program that is carried elsewhere has them with it.
+                let file = format!("/{}", i.file);
+                format!(
+                    "({:?}, include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {file:?})), {:?})",
+                    i.architecture, i.symbol
+                )
+            })
             .collect();
         let _ = writeln!(
             text,
@@ -43,12 +50,12 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let _ = writeln!(
         text,
         "        _ => &[],\n    }}\n}}\n\n/// Addresses on the device, of contiguous buffers with the extents of the manifest.\n#[derive(Clone, Copy, Debug)]\npub struct Buffers {{\n{}}}\n\n\
-         /// The kernel on one GPU. Cubins are loaded when they are first needed.\npub struct Kernel {{\n    folder: std::path::PathBuf,\n    pub device: driver::Device,\n    \
+         /// The kernel on one GPU. Cubins are part of the program, and loaded when they are first needed.\npub struct Kernel {{\n    pub device: driver::Device,\n    \
          functions: Vec<Option<driver::Function>>,\n}}\n\n\
-         impl Kernel {{\n    /// `folder` is the package's.\n    pub fn new(folder: impl Into<std::path::PathBuf>, device: i32) -> Result<Kernel, Error> {{\n        \
-         Ok(Kernel {{\n            folder: folder.into(),\n            device: driver::Device::new(device)?,\n            functions: (0..{}).map(|_| None).collect(),\n        }})\n    }}\n\n    \
-         fn image(&self, config: usize) -> Option<(&'static str, &'static str)> {{\n        let mut all = images(config).iter();\n        \
-         all.find(|(architecture, _, _)| self.device.fits(architecture)).map(|(_, file, symbol)| (*file, *symbol))\n    }}\n\n    \
+         impl Kernel {{\n    /// `device` counts from 0.\n    pub fn new(device: i32) -> Result<Kernel, Error> {{\n        \
+         Ok(Kernel {{\n            device: driver::Device::new(device)?,\n            functions: (0..{}).map(|_| None).collect(),\n        }})\n    }}\n\n    \
+         fn image(&self, config: usize) -> Option<(&'static [u8], &'static str)> {{\n        let mut all = images(config).iter();\n        \
+         all.find(|(architecture, _, _)| self.device.fits(architecture)).map(|(_, image, symbol)| (*image, *symbol))\n    }}\n\n    \
          pub fn choose(&self, d: &Dimensions) -> Result<Choice, Error> {{\n        choose(d, |config| self.image(config).is_some())\n    }}\n",
         fields.concat(),
         plan.configs.len()

@@ -108,7 +108,7 @@ pub fn example(plan: &Plan, crate_name: &str) -> Result<String, Failure> {
             format!("    let choice = run(&d, {})?;\n", passed.join(", ")),
         ),
         Language::Cuda => (
-            "    let mut kernel = Kernel::new(env!(\"CARGO_MANIFEST_DIR\"), 0)?;\n".to_string(),
+            "    let mut kernel = Kernel::new(0)?;\n".to_string(),
             format!(
                 "    let buffers = Buffers {{ {} }};\n    // SAFETY: buffers of the sizes of this very shape, alive until the end.\n    \
                  let choice = unsafe {{ kernel.launch(&d, &buffers, std::ptr::null_mut())? }};\n    kernel.device.synchronize()?;\n",

@@ -1,7 +1,6 @@
 //! The NVIDIA driver, loaded while the program runs: no CUDA toolkit is needed to build or to use this.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::Error;
@@ -271,17 +270,17 @@ pub struct Function {
 }
 
 impl Function {
-    pub fn load(device: &Device, path: &Path, symbol: &str) -> Result<Function> {
-        let shown = path.display();
-        let image = std::fs::read(path).map_err(|e| Error(format!("cannot read `{shown}`: {e}")))?;
+    pub fn load(device: &Device, image: &[u8], symbol: &str) -> Result<Function> {
+        // Bytes in a program may begin anywhere; the driver reads numbers from them.
+        let image = image.to_vec();
         device.enter()?;
         let driver = device.driver;
         let name = CString::new(symbol).map_err(|_| Error("a symbol with a zero in it".into()))?;
         let (mut module, mut handle) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: a whole image in memory, which the driver checks and copies; each call writes one handle.
         unsafe {
-            driver.check((driver.load_module)(&mut module, image.as_ptr().cast()), &format!("the driver does not take `{shown}`"))?;
-            driver.check((driver.get_function)(&mut handle, module, name.as_ptr()), &format!("no kernel in `{shown}`"))?;
+            driver.check((driver.load_module)(&mut module, image.as_ptr().cast()), &format!("the driver does not take the image of `{symbol}`"))?;
+            driver.check((driver.get_function)(&mut handle, module, name.as_ptr()), &format!("no kernel `{symbol}` in its image"))?;
         }
         Ok(Function { driver, handle, granted: SHARED_WITHOUT_ASKING })
     }
