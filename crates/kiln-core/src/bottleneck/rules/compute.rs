@@ -301,12 +301,16 @@ pub fn turns(case: &Case<'_>) -> Option<Finding> {
         is_inefficiency: false,
         gain: case.load.gain(first.1 / OVERLAP, |_| 1.0),
         evidence: format!(
-            "{} are busy {} of the time and {} {}: together {}, so that they mostly take turns",
+            "busy are {} {} of the time and {} {}: together {}, so that they {}",
             first.0.in_words(),
             percent(first.1),
             second.0.in_words(),
             percent(second.1),
-            percent(together)
+            percent(together),
+            match together > 1.05 {
+                true => "work at once for a part of it only",
+                false => "mostly take turns",
+            }
         ),
         change: "let one part of the block do the one while another does the other: warps with different roles, or the \
                  next tile's products issued before this tile's arithmetic"

@@ -25,9 +25,6 @@ const FINE: Bound = Bound {
     factor: 1.3,
     beyond_ns: 1e3,
 };
-/// Launches behind others have yet to run on a GPU. Until honest kernels have shown there that the fine
-/// bound accuses none of them, the comparison with emptied caches, which has, decides alone.
-const FOLLOWS_OTHERS_ON_A_GPU: bool = true;
 /// Of each kind of launch; more than one, because a single launch may be unlucky.
 const LAUNCHES: u64 = 3;
 /// On new inputs behind others on a GPU, each kind: inputs and answers for more take longer than all
@@ -95,10 +92,7 @@ impl Arena<'_> {
         for attempt in 0..ATTEMPTS {
             corner.meetings = match style.on_gpu {
                 // Both problems have to fit on the device, and bursts are what is published.
-                true if FOLLOWS_OTHERS_ON_A_GPU
-                    && style.caches == Caches::Warm
-                    && self.input_sets() > 1 =>
-                {
+                true if style.caches == Caches::Warm && self.input_sets() > 1 => {
                     vec![
                         self.behind_others(corner, false, attempt, deadline)?,
                         self.behind_others(corner, true, attempt, deadline)?,
