@@ -35,7 +35,7 @@ Exit codes:
   3    the machine cannot: no compiler, no device, disk full
   4    not decided: the measurements are too noisy to say
   5    `compare`: both sides are equally fast
-  6    `compare`, `gate`: a side is wrong, crashes or does not compile
+  6    `compare`, `gate`, `iterate`, `verify`: a side is wrong, crashes or does not compile
   70   a bug in kiln
   130  interrupted; every finished trial is kept, `kiln tune` continues";
 

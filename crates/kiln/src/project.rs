@@ -100,18 +100,36 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
         Some(path) => Err(Failure::usage(format!("there is no `{}`", path.display()))
             .hint("give a manifest, or a folder with a kiln.toml")),
         None if Path::new(MANIFEST_NAME).is_file() => Ok(MANIFEST_NAME.into()),
-        None => {
-            let here = Path::new(DEFAULT_KERNEL).join(MANIFEST_NAME);
-            printer::talk(&format!(
-                "no {MANIFEST_NAME} here: taking the built-in kernel attention_cpu"
-            ));
-            if here.is_file() {
-                Ok(here)
-            } else {
-                unpack_default()
+        None => match a_source_here() {
+            // Who works beside a kernel of their own does not mean the built-in one.
+            Some(source) => {
+                let shown = source.display();
+                Err(Failure::usage(format!("there is no {MANIFEST_NAME} here"))
+                    .hint(format!("`kiln init {shown}` writes one for `{shown}`")))
             }
-        }
+            None => default_kernel(),
+        },
     }
+}
+
+fn default_kernel() -> Result<PathBuf, Failure> {
+    let here = Path::new(DEFAULT_KERNEL).join(MANIFEST_NAME);
+    printer::talk(&format!(
+        "no {MANIFEST_NAME} here: taking the built-in kernel attention_cpu"
+    ));
+    match here.is_file() {
+        true => Ok(here),
+        false => unpack_default(),
+    }
+}
+
+fn a_source_here() -> Option<PathBuf> {
+    let entries = fs::read_dir(".").ok()?;
+    let names = entries
+        .flatten()
+        .map(|entry| PathBuf::from(entry.file_name()));
+    let sources = names.filter(|name| name.extension().is_some_and(|e| e == "c" || e == "cu"));
+    sources.filter(|name| name.is_file()).min()
 }
 
 fn unpack_default() -> Result<PathBuf, Failure> {

@@ -286,7 +286,7 @@ fn advice(study: &Study) -> String {
     match study.winner().map(|w| w.comparison.verdict) {
         _ if is_success(study) => "build with the flags above".into(),
         Some(Verdict::Undecided) => {
-            "quiet the machine, or raise `samples` in [confirm]; then `kiln tune` again".into()
+            "quiet the machine, or raise `rounds` in [confirm]; then `kiln tune` again".into()
         }
         Some(_) if study.stop == Some(StopReason::Exhausted) => {
             "every config was tried: widen the tunables or change the kernel".into()

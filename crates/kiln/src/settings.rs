@@ -40,9 +40,16 @@ pub fn home() -> Result<PathBuf, Failure> {
 /// others own or may write to is refused, and so is a link: a cloned project may bring a `.kiln` that
 /// points anywhere. One that others may only read is the user's choice: nothing in it is secret.
 pub fn private_dir(path: &Path) -> Result<(), Failure> {
+    let is_of_project = path.file_name().is_some_and(|name| name == ".kiln");
     let cannot = |e: io::Error| {
-        Failure::machine(format!("cannot use the folder `{}`: {e}", path.display()))
-            .hint("free some space or set KILN_HOME to a writable folder")
+        let hint = match (is_of_project, e.kind()) {
+            (true, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "free some space",
+            (true, _) => {
+                "studies are kept beside the kernel: make the project's folder writable, or work on a copy"
+            }
+            (false, _) => "free some space or set KILN_HOME to a writable folder",
+        };
+        Failure::machine(format!("cannot use the folder `{}`: {e}", path.display())).hint(hint)
     };
     refuse_link(path)?;
     fs::DirBuilder::new()
@@ -54,17 +61,36 @@ pub fn private_dir(path: &Path) -> Result<(), Failure> {
     if !facts.is_dir() {
         return Err(cannot(io::ErrorKind::NotADirectory.into()));
     }
-    if facts.uid() != nix::unistd::geteuid().as_raw() || facts.mode() & 0o022 != 0 {
+    if facts.uid() != nix::unistd::geteuid().as_raw() {
         return Err(Failure::machine(format!(
-            "the folder `{}` belongs to or is writable by others; kiln runs code from it",
+            "the folder `{}` belongs to somebody else; kiln trusts what is in it",
             path.display()
         ))
-        .hint(format!(
-            "chmod go-w '{}', or choose another KILN_HOME",
+        .hint(match is_of_project {
+            true => take_over(path),
+            false => format!("{}, or choose another KILN_HOME", take_over(path)),
+        }));
+    }
+    if facts.mode() & 0o022 != 0 {
+        let own = format!("chmod go-w '{}'", path.display());
+        return Err(Failure::machine(format!(
+            "the folder `{}` is writable by others; kiln trusts what is in it",
             path.display()
-        )));
+        ))
+        .hint(match is_of_project {
+            true => own,
+            false => format!("{own}, or choose another KILN_HOME"),
+        }));
     }
     Ok(())
+}
+
+/// What helps where a folder was made by another user, often by `sudo kiln`.
+pub fn take_over(path: &Path) -> String {
+    format!(
+        "if it is left from a run as another user (`sudo kiln …`): sudo chown -R \"$(id -u)\" '{}'",
+        path.display()
+    )
 }
 
 /// kiln writes only to files and folders that are what they seem to be.

@@ -1,5 +1,7 @@
 //! What happened, kept for good. Append-only: a finished trial never changes.
 
+use std::path::Path;
+
 use kiln_core::event::{Event, StudyHeader};
 use kiln_core::journal::{Dated, Entry};
 use kiln_core::study::Study;
@@ -12,6 +14,12 @@ mod conformance;
 mod sqlite;
 
 pub use sqlite::SqliteStore;
+
+/// For commands about studies where there is none.
+pub fn no_studies(root: &Path) -> Failure {
+    Failure::usage(format!("no studies here yet (`{}`)", root.display()))
+        .hint("`kiln tune` makes one, in the folder of a kiln.toml; `kiln init FILE` writes that")
+}
 
 pub struct StudySummary {
     pub id: u64,

@@ -133,7 +133,7 @@ fn failed(trials: &[Value]) -> usize {
 fn a_dead_end_is_not_walked_into_again() {
     let project = planted();
     let (first, said) = tune(&project, &EVERY);
-    assert!(said.contains("learnt: "), "{said}");
+    assert!(said.contains("lessons: "), "{said}");
     assert_eq!((first.len(), failed(&first)), (36, 32));
 
     let listed = project.json(&["lessons", "list", "--json"], &[0]);

@@ -87,7 +87,7 @@ impl Newcomer {
         if line.starts_with("git clone ADDRESS ") {
             return self.clone_checkout(line);
         }
-        if let Some(path) = line.strip_prefix("cargo install --path ") {
+        if let Some(path) = line.strip_prefix("cargo install --locked --path ") {
             let manifest = fs::read_to_string(self.here.join(path).join("Cargo.toml")).unwrap();
             assert!(
                 manifest.contains("name = \"kiln\""),

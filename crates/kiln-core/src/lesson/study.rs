@@ -2,9 +2,10 @@
 //! were known before.
 
 use super::{Claim, Evidence, Lesson, Observation, Stance, Status, dimensions_text, meets};
-use crate::effects::{Effects, Finding, MARGIN, Observations};
+use crate::effects::{Cost, Effects, Finding, MARGIN, Observations, TunableEffect};
 use crate::failure_rules::Failures;
 use crate::study::Study;
+use crate::value::Value;
 
 /// Trials named with a lesson; all are counted.
 const MOST_TRIALS_NAMED: usize = 8;
@@ -177,29 +178,58 @@ fn effects(study: &Study, known: &[&Lesson]) -> Vec<(Claim, String, Stance)> {
             high: cost.high,
             dimensions: dimensions.clone(),
         };
-        seen.push((claim, statement, Stance::Supports));
-        // Another value was said to be the fastest, and is clearly slower.
-        for lesson in known {
-            let Claim::Effect {
-                tunable: of,
-                value,
-                dimensions: at,
-                ..
-            } = &lesson.claim
-            else {
-                continue;
-            };
-            let cost = effect
-                .values
-                .iter()
-                .find(|v| v.value == *value)
-                .and_then(|v| v.cost);
-            let slower = cost.is_some_and(|cost| cost.low > MARGIN);
-            if of == tunable && at == dimensions && value != best && slower {
-                let (claim, statement) = (lesson.claim.clone(), lesson.statement.clone());
-                seen.push((claim, statement, Stance::Contradicts));
-            }
+        let about_others = about_other_values(known, effect, dimensions, best);
+        let is_level_with_another = about_others.iter().any(|(_, s)| *s == Stance::Supports);
+        if !is_level_with_another {
+            seen.push((claim, statement, Stance::Supports));
         }
+        let repeated = about_others.into_iter();
+        seen.extend(repeated.map(|(l, stance)| (l.claim.clone(), l.statement.clone(), stance)));
     }
     seen
+}
+
+/// What a study says about lessons by which other values are the fastest. One that is clearly slower was no lesson; one
+/// that is level as far as can be told stands, and there is no second claim beside it.
+pub(super) fn about_other_values<'l>(
+    known: &[&'l Lesson],
+    effect: &TunableEffect,
+    dimensions: &[(String, i64)],
+    best: &Value,
+) -> Vec<(&'l Lesson, Stance)> {
+    let mut found: Vec<(&Lesson, Stance)> = Vec::new();
+    for lesson in known {
+        let Some(cost) = cost_of_claimed(lesson, effect, dimensions, best) else {
+            continue;
+        };
+        if cost.low > MARGIN {
+            found.push((lesson, Stance::Contradicts));
+        } else if lesson.status == Status::Holds
+            && !found.iter().any(|(_, s)| *s == Stance::Supports)
+        {
+            found.push((lesson, Stance::Supports));
+        }
+    }
+    found
+}
+
+/// What the value that a lesson calls the fastest costs by a later study, which found another to be.
+fn cost_of_claimed(
+    lesson: &Lesson,
+    effect: &TunableEffect,
+    dimensions: &[(String, i64)],
+    best: &Value,
+) -> Option<Cost> {
+    let Claim::Effect {
+        tunable,
+        value,
+        dimensions: at,
+        ..
+    } = &lesson.claim
+    else {
+        return None;
+    };
+    let is_about_this = *tunable == effect.tunable && at == dimensions && value != best;
+    let claimed = effect.values.iter().find(|v| v.value == *value);
+    claimed.filter(|_| is_about_this)?.cost
 }

@@ -178,3 +178,54 @@ proptest! {
         prop_assert_eq!(LessonFile::parse(&text).map(|f| f.lessons), Ok(all));
     }
 }
+
+/// What is called the fastest value of `A`, said by the first of two studies.
+#[test]
+fn values_that_are_level_make_one_lesson_and_slower_ones_contradict() {
+    use crate::effects::{Cost, Finding, TunableEffect, ValueEffect};
+
+    let mut said = observation("A > 2", Stance::Supports, 1, 9);
+    let dimensions = vec![("N".to_string(), 3)];
+    said.claim = Claim::Effect {
+        tunable: "A".into(),
+        value: Value::Int(256),
+        against: Value::Int(0),
+        change: 2.0,
+        low: 1.0,
+        high: 3.0,
+        dimensions: dimensions.clone(),
+    };
+    let all = lessons(&[entry(10, said)]);
+    let known: Vec<&Lesson> = all.iter().collect();
+    let found = |low: f64, at: &[(String, i64)]| {
+        let value = |value, low| ValueEffect {
+            value: Value::Int(value),
+            measured: 5,
+            failed: 0,
+            cost: Some(Cost {
+                change: low + 0.1,
+                low,
+                high: low + 0.2,
+            }),
+            cost_in_best: None,
+        };
+        let effect = TunableEffect {
+            tunable: "A".into(),
+            finding: Finding::Matters,
+            share: 0.9,
+            alone: 0.9,
+            p_value: None,
+            best: Some(Value::Int(512)),
+            values: vec![value(0, 1.0), value(256, low), value(512, 0.0)],
+            sentence: String::new(),
+        };
+        let found = study::about_other_values(&known, &effect, at, &Value::Int(512));
+        found
+            .into_iter()
+            .map(|(_, stance)| stance)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(found(-0.05, &dimensions), [Stance::Supports]);
+    assert_eq!(found(0.2, &dimensions), [Stance::Contradicts]);
+    assert_eq!(found(0.2, &[("N".into(), 4)]), []);
+}

@@ -61,7 +61,13 @@ pub fn run(args: &DoctorArgs) -> Result<Exit, Failure> {
 
 /// That somebody looked, for the record of a project that has one. A store that cannot be used is for others to report.
 fn note(root: &Path, file: Option<&ManifestFile>, report: &Report) {
-    let Ok(Some(mut store)) = SqliteStore::open_existing(root) else {
+    // Before the first study there is no store yet; where a manifest is, there will be one.
+    let has_manifest = file.is_some() || Path::new(project::MANIFEST_NAME).is_file();
+    let store = match has_manifest {
+        true => SqliteStore::open(root).map(Some),
+        false => SqliteStore::open_existing(root),
+    };
+    let Ok(Some(mut store)) = store else {
         return;
     };
     let run = DoctorRun {
@@ -115,7 +121,7 @@ fn examine(needs: Option<&Needs>, root: PathBuf, until: Instant) -> Vec<Finding>
         None => vec![unanswered("c_compiler", "the C compiler")],
     });
     findings.extend(match machine.take(until) {
-        Some(found) => machine::judge(&found),
+        Some(found) => machine::judge(&found, needs.is_some()),
         None => vec![unanswered("home", "the file system")],
     });
     findings.push(match walls.take(until) {

@@ -11,7 +11,7 @@ use crate::cli::{LessonFormat, LessonsArgs, LessonsVerb, ProjectArgs};
 use crate::exit::{Exit, Failure};
 use crate::learn::{lessons, now_unix_ms};
 use crate::packed::{self, Existing};
-use crate::store::{SqliteStore, Store};
+use crate::store::{SqliteStore, Store, no_studies};
 use crate::{printer, project};
 
 pub fn run(args: &LessonsArgs) -> Result<Exit, Failure> {
@@ -67,7 +67,9 @@ fn list(args: &ProjectArgs, all: bool, kernel: Option<&str>) -> Result<Exit, Fai
     if args.json {
         printer::document(&json!({"schema_version": 1, "lessons": found}));
     } else if found.is_empty() {
-        printer::talk("no lessons here yet; a finished `kiln tune` leaves some");
+        printer::talk(
+            "no lessons here yet; a finished `kiln tune` leaves some where values clearly matter or fail",
+        );
     } else {
         let line = |l: &Lesson| {
             format!(
@@ -160,8 +162,8 @@ fn show(args: &ProjectArgs, name: &str) -> Result<Exit, Failure> {
 
 /// From studies that were finished before lessons were kept, or whose run ended before they were.
 fn learn(args: &ProjectArgs, study: Option<u64>) -> Result<Exit, Failure> {
-    let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
-    let mut store = SqliteStore::open_existing(&root(&args.project)?)?.ok_or_else(none)?;
+    let root = root(&args.project)?;
+    let mut store = SqliteStore::open_existing(&root)?.ok_or_else(|| no_studies(&root))?;
     let ids: Vec<u64> = match study {
         Some(id) => vec![id],
         None => store.studies()?.iter().map(|s| s.id).collect(),

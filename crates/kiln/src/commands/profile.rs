@@ -21,7 +21,7 @@ use crate::profile::ncu::{Ncu, NoCounters};
 use crate::profile::report::{self, Context};
 use crate::profile::session::{self, StagesWanted, Tools};
 use crate::project::{self, ManifestFile};
-use crate::store::{SqliteStore, Store};
+use crate::store::{SqliteStore, Store, no_studies};
 
 type Values = Vec<(String, Value)>;
 
@@ -51,9 +51,7 @@ impl Meant {
             let here = Path::new(".").canonicalize();
             let here = here.map_err(|e| Failure::io("cannot use the current folder", &e))?;
             let root = project::project_root(&here);
-            let store = SqliteStore::open_existing(&root)?.ok_or_else(|| {
-                Failure::usage("no studies here yet").hint("`kiln tune` makes one")
-            })?;
+            let store = SqliteStore::open_existing(&root)?.ok_or_else(|| no_studies(&root))?;
             let study = store.study(id)?;
             return Ok(Meant {
                 manifest: Some(root.join(&study.header.manifest)),

@@ -17,7 +17,7 @@ use crate::printer;
 use crate::project;
 use crate::recording;
 use crate::report;
-use crate::store::{SqliteStore, Store, StudySummary};
+use crate::store::{SqliteStore, Store, StudySummary, no_studies};
 
 pub fn run(args: &StudiesArgs) -> Result<Exit, Failure> {
     match &args.verb {
@@ -89,7 +89,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
             .collect();
         printer::document(&json!({"schema_version": 1, "studies": rows}));
     } else if studies.is_empty() {
-        printer::talk("no studies here yet; `kiln tune` makes one");
+        printer::talk(&no_studies(folder).message);
     } else {
         printer::data(&report::terminal::study_list(&studies));
     }
@@ -98,7 +98,7 @@ fn list(folder: &Path, json: bool) -> Result<Exit, Failure> {
 
 /// The study of that number, or the latest.
 pub fn find(folder: &Path, id: Option<u64>) -> Result<(SqliteStore, Study), Failure> {
-    let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
+    let none = || no_studies(folder);
     let store = open(folder)?.ok_or_else(none)?;
     let id = match id {
         Some(id) => id,
@@ -120,7 +120,7 @@ fn latest_measured(folder: &Path) -> Result<u64, Failure> {
     }
     let replays: Vec<String> = studies.iter().map(|s| s.id.to_string()).collect();
     Err(match replays.as_slice() {
-        [] => Failure::usage("no studies here yet").hint("`kiln tune` makes one"),
+        [] => no_studies(folder),
         [one] => Failure::usage(format!(
             "nothing was measured here: study {one} is a replay"
         ))
@@ -165,7 +165,7 @@ fn show(
 }
 
 fn trend(folder: &Path, kernel: Option<&str>, json: bool) -> Result<Exit, Failure> {
-    let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
+    let none = || no_studies(folder);
     let store = open(folder)?.ok_or_else(none)?;
     let kernel = match kernel {
         Some(kernel) => kernel.to_string(),

@@ -15,7 +15,7 @@ use super::package::Evidence;
 use crate::exit::Failure;
 use crate::project::ManifestFile;
 use crate::report;
-use crate::store::{SqliteStore, Store, StudySummary};
+use crate::store::{SqliteStore, Store, StudySummary, no_studies};
 
 /// One shape and what is to run on it.
 pub struct Chosen {
@@ -47,7 +47,7 @@ pub fn now_unix_ms() -> u64 {
 
 /// The studies a user named, else the latest of every shape of the kernel that was tuned last.
 pub fn studies(root: &Path, ids: &[u64]) -> Result<Vec<Study>, Failure> {
-    let none = || Failure::usage("no studies here yet").hint("`kiln tune` makes one");
+    let none = || no_studies(root);
     let store = SqliteStore::open_existing(root)?.ok_or_else(none)?;
     if !ids.is_empty() {
         return ids.iter().map(|id| store.study(*id)).collect();

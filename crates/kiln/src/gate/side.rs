@@ -14,7 +14,7 @@ use crate::engine::evaluate::Contender;
 use crate::engine::worker::WorkerKind;
 use crate::exit::Failure;
 use crate::report::terminal::config_text;
-use crate::store::{SqliteStore, Store};
+use crate::store::{SqliteStore, Store, no_studies};
 use crate::task::{Part, Task};
 
 #[derive(Clone)]
@@ -117,8 +117,7 @@ pub fn default_config(stage: &Stage, task: &Task) -> Result<Values, Failure> {
 
 pub fn study(stage: &Stage, id: u64) -> Result<Study, Failure> {
     let store = SqliteStore::open_existing(&stage.file.root)?;
-    let store =
-        store.ok_or_else(|| Failure::usage("no studies here yet").hint("`kiln tune` makes one"))?;
+    let store = store.ok_or_else(|| no_studies(&stage.file.root))?;
     store.study(id)
 }
 

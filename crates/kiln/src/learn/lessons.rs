@@ -150,11 +150,9 @@ impl Learnt {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-        let all = self.new + self.confirmed + self.contradicted;
-        let noun = if all == 1 { "lesson" } else { "lessons" };
         (!parts.is_empty()).then(|| {
             format!(
-                "learnt: {} {noun}; `kiln lessons list` shows them",
+                "lessons: {}; `kiln lessons list` shows them",
                 parts.join(", ")
             )
         })

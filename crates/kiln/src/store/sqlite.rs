@@ -9,8 +9,8 @@ use kiln_core::study::Study;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::{Store, StudySummary};
-use crate::durable;
 use crate::exit::{Exit, Failure};
+use crate::{durable, settings};
 
 /// Raised with every change of the tables; older files are migrated, newer ones refused.
 const SCHEMA_VERSION: i64 = 2;
@@ -64,13 +64,13 @@ impl SqliteStore {
     /// Opens or creates the store of a project.
     pub fn open(root: &Path) -> Result<SqliteStore, Failure> {
         let dir = root.join(".kiln");
-        crate::settings::private_dir(&dir)?;
+        settings::private_dir(&dir)?;
         // Studies are local; a failure to say so to git does no harm. Made anew or not at all: it
         // must not be written through a link.
         let ignore = std::fs::File::create_new(dir.join(".gitignore"));
         let _ = ignore.and_then(|mut file| std::io::Write::write_all(&mut file, b"*\n"));
         for file in ["kiln.db", "kiln.db-wal", "kiln.db-shm"] {
-            crate::settings::refuse_link(&dir.join(file))?;
+            settings::refuse_link(&dir.join(file))?;
         }
         // SQLite syncs the names in its own folder, but not the name of that folder. Every time, for
         // whoever made the folder may have been killed before this line.
@@ -86,10 +86,19 @@ impl SqliteStore {
 
     /// Opens the store of a project only if there is one.
     pub fn open_existing(root: &Path) -> Result<Option<SqliteStore>, Failure> {
-        if root.join(".kiln").join("kiln.db").is_file() {
-            return SqliteStore::open(root).map(Some);
+        let file = root.join(".kiln").join("kiln.db");
+        match file.metadata() {
+            Ok(facts) if facts.is_file() => SqliteStore::open(root).map(Some),
+            // Somebody else's is not nobody's.
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+                let shown = root.join(".kiln");
+                Err(
+                    Failure::machine(format!("cannot look into `{}`: {e}", shown.display()))
+                        .hint(settings::take_over(&shown)),
+                )
+            }
+            _ => Ok(None),
         }
-        Ok(None)
     }
 
     pub fn open_file(path: &Path) -> Result<SqliteStore, Failure> {

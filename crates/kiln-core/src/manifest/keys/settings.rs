@@ -113,7 +113,7 @@ pub(super) static SEARCH: Table = table(
         Key::optional(
             "seed_trials",
             &[whole(1, 1_000_000)],
-            "Latin-hypercube trials before the strategy proper; `auto` takes at most 12.",
+            "Trials spread over the space before the strategy proper; `auto` takes at most 10.",
             "seed_trials = 20",
         )
         .or("20"),

@@ -65,7 +65,8 @@ fn memory_field(text: &str, name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-pub fn judge(found: &Found) -> Vec<Finding> {
+/// `is_meant`: somebody named a kernel to be tuned there.
+pub fn judge(found: &Found, is_meant: bool) -> Vec<Finding> {
     let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
     let machine = format!(
         "Linux {}, {} cores, {:.1} of {:.1} GiB memory free",
@@ -76,7 +77,7 @@ pub fn judge(found: &Found) -> Vec<Finding> {
     );
     vec![
         judge_home(found),
-        judge_project(found),
+        judge_project(found, is_meant),
         Finding::ok("machine", machine)
             .fact("kernel", found.kernel.clone())
             .fact("cores", found.cores)
@@ -94,11 +95,15 @@ fn judge_home(found: &Found) -> Finding {
     }
 }
 
-fn judge_project(found: &Found) -> Finding {
+fn judge_project(found: &Found, is_meant: bool) -> Finding {
     let path = &found.project;
     if !found.project_writable {
         let what = format!("project {}: cannot be written", path.display());
-        return Finding::warning("project", what)
+        let finding = match is_meant {
+            true => Finding::missing("project", what),
+            false => Finding::warning("project", what),
+        };
+        return finding
             .why("studies are stored in its folder `.kiln`")
             .fix("run kiln in a folder of your own");
     }
