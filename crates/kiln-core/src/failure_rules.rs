@@ -147,19 +147,21 @@ impl Failures {
             }
         }
         kinds.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+        let configs = trials.iter().map(|(trial, _)| &trial.config);
+        let untried = &untried(listed, configs.chain(also_works.iter().copied()))[..];
         let mut namer = Namer::new(taken);
         let groups: Vec<FailureGroup> = kinds
             .iter()
             .map(|(kind, members)| {
                 let failing: Vec<&Assignment> = members.iter().map(|t| &t.config).collect();
-                let rule = find(listed, &failing, &working, &kind.reason, &mut namer);
+                let rule = find(untried, &failing, &working, &kind.reason, &mut namer);
                 group(kind, members, rule, working.len())
             })
             .collect();
         Failures {
             trials: trials.len(),
             working: working.len(),
-            together: together(listed, &kinds, &groups, &working, &mut namer),
+            together: together(untried, &kinds, &groups, &working, &mut namer),
             groups,
         }
     }
@@ -200,7 +202,7 @@ impl Failures {
 /// One rule for everything that failed when it ran, where the kinds by themselves follow none: memory that is
 /// damaged shows in many ways.
 fn together(
-    listed: &[Tunable],
+    untried: &[Tunable],
     kinds: &[(FailureKind, Vec<&Trial>)],
     groups: &[FailureGroup],
     working: &[&Assignment],
@@ -213,11 +215,11 @@ fn together(
     }
     let members = ran.iter().flat_map(|&k| &kinds[k].1);
     let failing: Vec<&Assignment> = members.map(|t| &t.config).collect();
-    find(listed, &failing, working, "failure", namer)
+    find(untried, &failing, working, "failure", namer)
 }
 
 fn find(
-    listed: &[Tunable],
+    untried: &[Tunable],
     failing: &[&Assignment],
     working: &[&Assignment],
     reason: &str,
@@ -226,14 +228,27 @@ fn find(
     let tried = tried(failing.iter().chain(working).copied());
     let found = search::shortest(&tried, failing, working)?;
     Some(rule(
-        listed,
-        &tried,
+        untried,
         &found,
         failing.len(),
         working.len(),
         reason,
         namer,
     ))
+}
+
+/// Values of the manifest that no trial had, however it ended.
+fn untried<'a>(listed: &[Tunable], configs: impl Iterator<Item = &'a Assignment>) -> Vec<Tunable> {
+    let tried = tried(configs);
+    let of = |tunable: &Tunable| {
+        let known = tried.iter().find(|t| t.name == tunable.name)?;
+        let is_new = |v: &&Value| !known.values.iter().any(|k| k.loosely_equals(v));
+        Some(Tunable {
+            name: tunable.name.clone(),
+            values: tunable.values.iter().filter(is_new).cloned().collect(),
+        })
+    };
+    listed.iter().filter_map(of).collect()
 }
 
 /// Whether two configs have the same values, in whatever order.
@@ -261,8 +276,7 @@ fn tried<'a>(configs: impl Iterator<Item = &'a Assignment>) -> Vec<Tunable> {
 }
 
 fn rule(
-    listed: &[Tunable],
-    tried: &[Tunable],
+    untried: &[Tunable],
     found: &Found,
     failing: usize,
     working: usize,
@@ -271,13 +285,9 @@ fn rule(
 ) -> Rule {
     let names: BTreeSet<&str> = found.formula.tunables().into_iter().collect();
     let untried = names.iter().flat_map(|name| {
-        let known = tried.iter().find(|t| t.name == *name);
-        let all = listed.iter().find(|t| t.name == *name);
-        let values = all.map_or(&[][..], |t| &t.values);
-        let is_new =
-            move |v: &&Value| known.is_some_and(|t| !t.values.iter().any(|k| k.loosely_equals(v)));
-        let new = values.iter().filter(is_new);
-        new.map(move |value| format!("{name}={value}"))
+        let of_name = untried.iter().filter(|t| t.name == *name);
+        let values = of_name.flat_map(|t| &t.values);
+        values.map(move |value| format!("{name}={value}"))
     });
     let expression = found.formula.negated().text();
     Rule {

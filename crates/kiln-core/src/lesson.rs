@@ -302,6 +302,15 @@ fn new_lesson(id: String, unix_ms: u64, observation: &Observation) -> Lesson {
     }
 }
 
+/// Whether what comes from elsewhere is there already: imported before, or this project's own come home.
+fn is_same_piece(known: &Evidence, imported: &Evidence) -> bool {
+    let at_home = Evidence {
+        project: String::new(),
+        ..imported.clone()
+    };
+    known == imported || (known.project.is_empty() && *known == at_home)
+}
+
 /// What another project saw of the same claim is added, each piece once; importing a file twice changes nothing.
 fn merge(known: &mut Lesson, imported: &Lesson) {
     let mut added = 0;
@@ -310,7 +319,7 @@ fn merge(known: &mut Lesson, imported: &Lesson) {
         (&mut known.counter_evidence, &imported.counter_evidence),
     ] {
         for evidence in from {
-            if !into.contains(evidence) {
+            if !into.iter().any(|known| is_same_piece(known, evidence)) {
                 into.push(evidence.clone());
                 added += 1;
             }

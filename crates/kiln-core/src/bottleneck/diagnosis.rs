@@ -21,6 +21,8 @@ pub enum Class {
     Occupancy,
     /// A stage of the kernel that nobody said the nature of.
     Stage,
+    /// Nothing that was counted or timed tells.
+    Unknown,
 }
 
 impl Class {
@@ -34,6 +36,7 @@ impl Class {
             Class::SpecialFunction => "special-function-bound",
             Class::Occupancy => "occupancy-bound",
             Class::Stage => "stage-bound",
+            Class::Unknown => "not known",
         }
     }
 }
@@ -103,8 +106,8 @@ impl Cause {
             Cause::MemoryLatency
             | Cause::InstructionLatency
             | Cause::Turns
-            | Cause::OutsideStages
-            | Cause::Unexplained => Class::Latency,
+            | Cause::OutsideStages => Class::Latency,
+            Cause::Unexplained => Class::Unknown,
             Cause::Stage | Cause::StagesTogether => Class::Stage,
         }
     }
@@ -275,10 +278,11 @@ fn bound_by(case: &Case<'_>, findings: &[Finding]) -> (Cause, Vec<String>) {
         if next.1 > best.1 { next } else { best }
     });
     if cause == Cause::Unexplained {
-        return (
-            cause,
-            vec!["no unit is busy, and stalls were not counted".into()],
-        );
+        let words = match case.load.busiest() {
+            Some(_) => "no unit is busy, and stalls were not counted",
+            None => "no unit was counted",
+        };
+        return (cause, vec![words.into()]);
     }
     let words = format!(
         "no unit is busy, and warps spend {:.0} % of their time waiting for {what}",

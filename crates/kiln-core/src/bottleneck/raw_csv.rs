@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Files with more are not of one kernel's profile.
 const MOST_LAUNCHES: usize = 10_000;
 
+/// Peaks are not passed by more than what clocks change meanwhile.
+const MOST_PERCENT: f64 = 1000.0;
+
 /// One profiled launch, as ncu tells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
@@ -38,6 +41,14 @@ pub enum CsvError {
     },
     #[error("`{metric}` is in `{unit}`, a unit that is not known")]
     UnknownUnit { metric: String, unit: String },
+    #[error(
+        "launch {launch}, `{metric}`: {value} % of a peak (decimal commas? `LC_ALL=C ncu …` writes points)"
+    )]
+    BeyondPeak {
+        launch: usize,
+        metric: String,
+        value: f64,
+    },
 }
 
 /// Every launch of a file, in its order.
@@ -117,6 +128,13 @@ fn launch(
             metric: name.clone(),
             unit: unit.clone(),
         });
+        if unit.trim() == "%" && value > MOST_PERCENT && super::counters::is_read(name) {
+            return Err(CsvError::BeyondPeak {
+                launch: index,
+                metric: name.clone(),
+                value,
+            });
+        }
         match scale {
             Ok(scale) if (value * scale).is_finite() => {
                 found.metrics.insert(name.clone(), value * scale);
@@ -148,14 +166,28 @@ fn number(field: &str) -> Result<Option<f64>, String> {
     }
     // `1,234.5`; and `17 (1; 2; 3)`, a value with its instances.
     let head = field.split_once(" (").map_or(field, |(head, _)| head);
-    let plain: String = head.chars().filter(|c| *c != ',').collect();
-    match plain.parse::<f64>() {
+    let plain = without_separators(head).ok_or_else(|| field.to_string());
+    match plain?.parse::<f64>() {
         // Nothing that is counted is less than nothing.
         Ok(value) if value.is_finite() && value >= 0.0 => Ok(Some(value)),
         // Names and versions of devices begin with digits too.
         _ if field.contains(|c: char| c.is_ascii_alphabetic()) => Ok(None),
         _ => Err(field.to_string()),
     }
+}
+
+/// Commas part thousands, and nothing else: `1,234.5`. A decimal comma would make another number of it.
+fn without_separators(number: &str) -> Option<String> {
+    let (whole, rest) = match number.split_once('.') {
+        Some((whole, rest)) => (whole, format!(".{rest}")),
+        None => (number, String::new()),
+    };
+    let mut groups = whole.split(',');
+    let first = groups.next()?;
+    let is_parted = |mut groups: std::str::Split<'_, char>| groups.all(|g| g.len() == 3);
+    let is_well_formed = first.len() <= 4 || !whole.contains(',');
+    (is_well_formed && is_parted(groups) && !rest.contains(','))
+        .then(|| format!("{}{rest}", whole.replace(',', "")))
 }
 
 /// What a value in this unit is multiplied by. Counts of things (`inst`, `sector`) are counts.
@@ -230,6 +262,22 @@ mod tests {
 \"1\",\"other\",\"(1, 1, 1)\",\"2\",\"n/a\",\"1\",\"4\"
 ==PROF== Disconnected
 ";
+
+    #[test]
+    fn a_decimal_comma_is_no_separator() {
+        for good in ["1,234.5", "20,480", "1234.5", "12", "-0.5", "1,234,567"] {
+            assert!(without_separators(good).is_some(), "{good}");
+        }
+        for bad in ["20,48", "1.234,5", "14,1", "1,23,456", "12345,678"] {
+            assert_eq!(without_separators(bad), None, "{bad}");
+        }
+        let german = FILE.replace("1,234.5", "1.234,5");
+        let said = parse(&german).map_err(|e| e.to_string());
+        assert!(said.is_err_and(|e| e.ends_with("`1.234,5` is no number")));
+        let beyond =
+            "\"Kernel Name\",\"lts__t_sector_hit_rate.pct\"\n\"\",\"%\"\n\"k\",\"26,360\"\n";
+        assert!(matches!(parse(beyond), Err(CsvError::BeyondPeak { .. })));
+    }
 
     #[test]
     fn values_come_in_base_units() {

@@ -1,6 +1,6 @@
 //! What can be said without hardware counters: the compiler's report, the floor, the time.
 
-use super::diagnosis::{Advice, Cause, Diagnosis};
+use super::diagnosis::{Advice, Cause, Class, Diagnosis};
 use super::related::{self, Wanted, Wish};
 use super::{Ceilings, Circumstances};
 use crate::occupancy::{Limiter, Occupancy};
@@ -93,8 +93,14 @@ pub fn diagnose(timed: &Timed, around: &Circumstances<'_>) -> Diagnosis {
     if evidence.is_empty() {
         evidence.push("neither a time nor a compiler's report to judge by".into());
     }
+    // Far from what memory and arithmetic could do, it waits.
+    let is_far = timed.time_ns.is_some() && around.ceilings.is_some();
+    let is_far = is_far && around.bytes.is_some() && around.flops.is_some();
     Diagnosis {
-        class: cause.class(),
+        class: match cause {
+            Cause::Unexplained if is_far => Class::Latency,
+            known => known.class(),
+        },
         cause,
         evidence,
         load: Vec::new(),

@@ -366,3 +366,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_failed_in_another_way_was_tried() {
+    let trials = trials(120, 9, |config, _| match int(config, "BLOCK_M") {
+        64 => measured(),
+        256 => not_compiled("no"),
+        _ => misaligned(),
+    });
+    let found = failures(&trials);
+    let rules = found.groups.iter().filter_map(|g| g.rule.as_ref());
+    assert!(rules.clone().count() > 0);
+    for rule in rules {
+        assert!(rule.untried.is_empty(), "{}: {:?}", rule.when, rule.untried);
+    }
+}

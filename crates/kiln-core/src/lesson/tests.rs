@@ -77,6 +77,14 @@ fn an_import_is_merged_once() {
     };
     let all = lessons(&[mine[0].clone(), imported.clone(), imported]);
     assert_eq!((all.len(), all[0].counts()), (1, (14, 0)));
+    // One's own lessons come home.
+    let mut own = lessons(&mine);
+    own[0].evidence[0].project = "this one".into();
+    let home = Dated {
+        unix_ms: 30,
+        entry: Entry::LessonImported(Box::new(own.remove(0))),
+    };
+    assert_eq!(lessons(&[mine[0].clone(), home])[0].counts(), (9, 0));
 }
 
 #[test]

@@ -31,7 +31,8 @@ pub(super) fn environment_validated(record: &Record<'_>) -> Answer {
     let before: Vec<_> = runs.filter(|(at, _)| *at <= began).collect();
     match before.last() {
         None => fires("`kiln doctor` was never run in this project before the study"),
-        Some((_, run)) if run.problems > 0 => fires(format!(
+        // About the machine as a whole, problems may be with what this kernel does not need.
+        Some((_, run)) if run.problems > 0 && run.manifest == header.manifest => fires(format!(
             "the last `kiln doctor` before the study found {} that keep kernels from being tuned",
             counted(run.problems, "problem")
         )),

@@ -247,17 +247,27 @@ fn a_trend_is_said_in_words() {
     assert!(say(&studies[..1]).contains("a trend takes two"));
     assert!(say(&[]).contains("no study of `k` has come to a verdict"));
     studies[1].moments.confirmed_ms = Some(3000);
-    let faster = say(&studies);
+    let few = say(&studies);
+    assert!(few.contains("are too few for a trend"), "{few}");
     assert!(
-        faster.contains("get faster from one to the next"),
-        "{faster}"
+        few.contains("6.0 s in study 1 and 3.0 s in study 2 (0.50 times"),
+        "{few}"
     );
-    assert!(
-        faster.contains("6.0 s in study 1 and 3.0 s in study 2 (0.50 times"),
-        "{faster}"
-    );
-    studies[1].moments.confirmed_ms = Some(9000);
-    assert!(say(&studies).contains("do not get faster"));
+    let with = |seconds: &[u64]| {
+        let studies: Vec<Study> = (1u64..)
+            .zip(seconds)
+            .map(|(id, seconds)| {
+                let mut one = study(id, header("s", 100_000 * id));
+                one.moments.confirmed_ms = Some(1000 * seconds);
+                one
+            })
+            .collect();
+        say(&studies)
+    };
+    assert!(with(&[9, 7, 5, 4]).contains("` get faster:"));
+    assert!(with(&[4, 5, 7, 9]).contains("` get slower:"));
+    // The last happens to be faster than the first.
+    assert!(with(&[13, 9, 10, 9, 9, 11, 12]).contains("neither faster nor slower"));
     studies[1].header.dimensions = vec![("N".into(), 1)];
     assert!(say(&studies).contains("several shapes or devices"));
 }

@@ -90,6 +90,26 @@ fn steps(rows: &[TrendRow], of: fn(&TrendRow) -> Option<bool>) -> (usize, usize)
     (judged.iter().filter(|s| **s).count(), judged.len())
 }
 
+/// Fewer cannot be told from chance, whatever their order.
+const FEWEST_FOR_A_TREND: usize = 4;
+const ONE_SIDED_95: f64 = 1.645;
+
+/// Mann's test: how far later times being longer than earlier ones, pair by pair, is from chance, in standard deviations.
+fn trend_z(times: &[f64]) -> f64 {
+    let n = times.len() as f64;
+    let pairs = (0..times.len()).flat_map(|i| (i + 1..times.len()).map(move |j| (i, j)));
+    let sum: f64 = pairs
+        .map(|(i, j)| match times[j].total_cmp(&times[i]) {
+            std::cmp::Ordering::Less => -1.0,
+            std::cmp::Ordering::Equal => 0.0,
+            std::cmp::Ordering::Greater => 1.0,
+        })
+        .sum();
+    // One off towards zero, for sums are whole numbers.
+    let spread = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt().max(1e-9);
+    (sum - sum.clamp(-1.0, 1.0)) / spread
+}
+
 fn sentence(kernel: &str, rows: &[TrendRow]) -> String {
     let decided: Vec<&TrendRow> = rows.iter().filter(|r| r.verdict_s.is_some()).collect();
     let (Some(first), Some(last)) = (decided.first(), decided.last()) else {
@@ -104,13 +124,13 @@ fn sentence(kernel: &str, rows: &[TrendRow]) -> String {
             seconds(to)
         );
     }
-    let (sooner, judged) = steps(rows, |r| r.verdict_sooner);
+    let times: Vec<f64> = decided.iter().filter_map(|r| r.verdict_s).collect();
     let (best_sooner, best_judged) = steps(rows, |r| r.best_sooner);
-    let direction = match (sooner, judged) {
-        (s, j) if j > 0 && s == j => "get faster from one to the next",
-        (0, j) if j > 0 => "do not get faster",
-        _ if to < from => "get faster on the whole, with setbacks",
-        _ => "do not get faster on the whole",
+    let direction = match trend_z(&times) {
+        _ if times.len() < FEWEST_FOR_A_TREND => "are too few for a trend",
+        z if z <= -ONE_SIDED_95 => "get faster",
+        z if z >= ONE_SIDED_95 => "get slower",
+        _ => "get neither faster nor slower, as far as can be told",
     };
     let mut text = format!(
         "studies of `{kernel}` {direction}: the verdict took {} in study {} and {} in study {} ({:.2} times as long)",

@@ -1,6 +1,6 @@
 //! Lessons: learnt at the end of a study, shown and used at the beginning of the next.
 
-use kiln_core::bottleneck::{Profile, Subject};
+use kiln_core::bottleneck::{Class, Profile, Subject};
 use kiln_core::diagnostic::printable;
 use kiln_core::event::LearntConstraint;
 use kiln_core::expression::Expr;
@@ -233,6 +233,10 @@ fn bottlenecks(
     known: &[Lesson],
 ) -> Vec<Observation> {
     let found = &profile.diagnosis;
+    // Nothing found is nothing learnt.
+    if found.class == Class::Unknown {
+        return Vec::new();
+    }
     let observation = |claim: Claim, statement: String, stance: Stance| Observation {
         kernel: study.header.kernel.clone(),
         device: study.header.device.name.clone(),

@@ -22,16 +22,21 @@ const COLUMNS: [&str; 9] = [
 pub fn table(study: &Study) -> Result<String, Failure> {
     let broken = |e: String| Failure::new(Exit::Bug, format!("cannot write the table: {e}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let tunables = study.trials.first().map(|t| t.config.as_slice());
-    let names = tunables.unwrap_or_default().iter();
-    let head = names.map(|(name, _)| harmless(name));
+    // By name, of all trials: a store is a file like others, and may have been edited.
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in study.trials.iter().flat_map(|t| &t.config) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let head = names.iter().map(|name| harmless(name));
     let head = COLUMNS.iter().map(|c| c.to_string()).chain(head);
     writer
         .write_record(head)
         .map_err(|e| broken(e.to_string()))?;
     for (index, trial) in study.trials.iter().enumerate() {
         let ended = study.trial_ended_ms.get(index);
-        let cells = row(trial, ended.copied());
+        let cells = row(trial, ended.copied(), &names);
         writer
             .write_record(cells)
             .map_err(|e| broken(e.to_string()))?;
@@ -40,7 +45,7 @@ pub fn table(study: &Study) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|e| broken(e.to_string()))
 }
 
-fn row(trial: &Trial, ended_ms: Option<u64>) -> Vec<String> {
+fn row(trial: &Trial, ended_ms: Option<u64>, names: &[&str]) -> Vec<String> {
     fn shown<T: ToString>(value: Option<T>) -> String {
         value.map_or(String::new(), |v| v.to_string())
     }
@@ -60,9 +65,11 @@ fn row(trial: &Trial, ended_ms: Option<u64>) -> Vec<String> {
             None => harmless(&trial.outcome.to_string()),
         },
     ];
-    cells.extend(trial.config.iter().map(|(_, value)| match value {
-        Value::Text(text) => harmless(text),
-        number => number.to_string(),
+    let value_of = |name: &&str| trial.config.iter().find(|(n, _)| n == name);
+    cells.extend(names.iter().map(|name| match value_of(name) {
+        Some((_, Value::Text(text))) => harmless(text),
+        Some((_, number)) => number.to_string(),
+        None => String::new(),
     }));
     cells
 }

@@ -95,7 +95,8 @@ fn rerun_lines(rerun: &Rerun) -> Vec<String> {
             shown = here;
         }
     }
-    if rerun.place().is_none() {
+    // A compiler's message, which nobody runs again, has its line.
+    if rerun.place().is_none() && !rerun.looks.is_empty() {
         lines.push("  nothing was found that points to a line of source".into());
     }
     lines

@@ -242,7 +242,7 @@ fn what_was_not_timed_is_said_and_not_judged() {
         message: "hung".into(),
     });
     assert_eq!(failed.reading.bound, Bound::Unknown);
-    assert_eq!(failed.sentences(), ["without `a` it hung"]);
+    assert_eq!(failed.sentences(), ["without `a`: hung"]);
     let same = of(MeasuredResult::SameCode);
     assert_eq!(same.reading.bound, Bound::Unknown);
     assert!(same.sentences()[0].contains("changes nothing"));

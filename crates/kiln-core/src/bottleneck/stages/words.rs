@@ -53,6 +53,8 @@ pub(super) fn of_stage(reading: &StageReading, timed: &TimedVariant) -> String {
 
 fn gain(gain: f64) -> String {
     match gain {
+        // A launch with nothing left in it.
+        100.0.. => "all".into(),
         10.0.. => format!("{gain:.0}x"),
         2.0.. => format!("{gain:.1}x"),
         _ => format!("{gain:.2}x"),
@@ -155,6 +157,6 @@ fn of_variant(variant: &Variant) -> Option<String> {
         VariantResult::NotCompiled { message } => {
             Some(format!("without {without} it does not compile: {message}"))
         }
-        VariantResult::Failed { message } => Some(format!("without {without} it {message}")),
+        VariantResult::Failed { message } => Some(format!("without {without}: {message}")),
     }
 }
