@@ -6,7 +6,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::browser::{Browser, Scheme};
 use common::{Project, orphans_after};
@@ -169,6 +169,54 @@ fn only_who_has_the_address_sees_the_page() {
     drop(stream);
     assert_eq!(tuning.ask("GET", &path, &own).0, 200);
     tuning.end();
+}
+
+/// Anybody on the machine may connect. None of them may keep the viewer out for long, or the study from ending.
+#[test]
+fn those_who_only_hold_the_line_keep_nobody_waiting() {
+    let mut tuning = tuning(6);
+    let host = format!("127.0.0.1:{}", tuning.port());
+    let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, tuning.port())).unwrap();
+    // A body that never comes, a head that never ends, many who say nothing.
+    let mut held: Vec<TcpStream> = Vec::new();
+    let mut body = connect();
+    body.write_all(
+        format!("POST / HTTP/1.1\r\nHost: {host}\r\nContent-Length: 1000000\r\n\r\n").as_bytes(),
+    )
+    .unwrap();
+    held.push(body);
+    let mut endless = connect();
+    let _ = endless.write_all(&b"GET / HTTP/1.1\r\nX: ".repeat(4000));
+    held.push(endless);
+    held.extend((0..40).map(|_| connect()));
+    let until = Instant::now() + Duration::from_secs(40);
+    let seen = loop {
+        let mut stream = connect();
+        let request = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", tuning.path());
+        let mut answer = Vec::new();
+        let asked = stream.write_all(request.as_bytes());
+        if asked.and_then(|()| stream.read_to_end(&mut answer)).is_ok()
+            && answer.starts_with(b"HTTP/1.1 200")
+        {
+            break true;
+        }
+        if Instant::now() > until {
+            break false;
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    assert!(seen, "the page was kept from who has its address");
+    // They are all still there, and more, and the study ends.
+    held.extend((0..4).map(|_| connect()));
+    let mut rest = String::new();
+    tuning.said.read_to_string(&mut rest).unwrap();
+    let status = tuning.child.wait().unwrap();
+    assert!(
+        status.code().is_some_and(|code| code <= 4),
+        "{status}\n{rest}"
+    );
+    assert!(!rest.contains("panicked"), "{rest}");
+    drop(held);
 }
 
 /// This machine's address for others; nothing is sent to find it.
