@@ -1,52 +1,117 @@
 //! Names that are words in none of the languages exported to.
 
-/// Words of Python, C++ and Rust that a C identifier may be.
+/// Words of Python, C++ and Rust that a C identifier may be, and names that generated code gives to things of its own.
 const WORDS: &[&str] = &[
+    "Box",
+    "Buffers",
+    "Choice",
+    "Dimensions",
+    "Err",
+    "Error",
+    "False",
+    "INT64_MAX",
+    "INT64_MIN",
+    "KNOWN",
+    "Kernel",
+    "NULL",
+    "None",
+    "Ok",
+    "Option",
+    "Result",
     "Self",
+    "Some",
+    "String",
+    "True",
+    "Vec",
+    "_",
+    "__debug__",
+    "abstract",
+    "alignas",
+    "aligned",
+    "alignof",
     "and",
+    "and_eq",
     "as",
+    "asm",
     "assert",
     "async",
     "await",
+    "become",
+    "bitand",
+    "bitor",
     "bool",
+    "box",
     "catch",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "choose",
     "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
     "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
     "crate",
+    "decltype",
     "def",
     "del",
     "delete",
+    "do",
     "dyn",
+    "dynamic_cast",
     "elif",
+    "enum",
+    "errno",
     "except",
     "explicit",
     "export",
+    "extern",
     "false",
+    "final",
     "finally",
+    "fit",
     "fn",
     "friend",
     "from",
+    "gen",
     "global",
+    "goto",
     "impl",
     "import",
     "in",
+    "int32_t",
+    "int64_t",
     "is",
     "lambda",
+    "launch",
     "let",
     "loop",
+    "macro",
     "match",
     "mod",
+    "module",
     "move",
+    "multiply",
     "mut",
     "mutable",
     "namespace",
+    "narrow",
     "new",
-    "nonlocal",
     "noexcept",
+    "nonlocal",
     "not",
+    "not_eq",
     "nullptr",
     "operator",
     "or",
+    "or_eq",
+    "override",
     "pass",
     "priv",
     "private",
@@ -55,30 +120,101 @@ const WORDS: &[&str] = &[
     "public",
     "raise",
     "ref",
+    "register",
+    "reinterpret_cast",
     "requires",
+    "run",
     "self",
+    "shapes",
+    "size_t",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
     "super",
     "template",
     "this",
+    "thread_local",
     "throw",
     "trait",
     "true",
     "try",
     "type",
+    "typeid",
     "typename",
+    "typeof",
+    "uint64_t",
+    "union",
     "unsafe",
+    "unsized",
     "use",
     "using",
     "virtual",
+    "wchar_t",
     "where",
     "with",
     "xor",
+    "xor_eq",
     "yield",
+];
+
+/// What a kernel's name, which becomes a namespace, a crate and a module, meets there: functions of C's library and of a
+/// package in Python.
+const TAKEN: &[&str] = &[
+    "abs",
+    "alloc",
+    "arithmetic",
+    "core",
+    "cos",
+    "dispatch",
+    "distance",
+    "div",
+    "driver",
+    "exit",
+    "exp",
+    "explain",
+    "fallback",
+    "fmod",
+    "free",
+    "index",
+    "log",
+    "main",
+    "malloc",
+    "memcpy",
+    "memory",
+    "memset",
+    "nearest",
+    "pow",
+    "prepare",
+    "printf",
+    "rand",
+    "remainder",
+    "remove",
+    "round",
+    "signal",
+    "sin",
+    "sqrt",
+    "std",
+    "tan",
+    "test",
+    "time",
+    "torch",
+    "Aligned",
+    "Buffer",
 ];
 
 /// A name as it is written in generated code.
 pub fn safe(name: &str) -> String {
-    match WORDS.contains(&name) {
+    apart(name, WORDS)
+}
+
+/// With one underscore more than it has, where it is a word but for those: `class` and `class_` stay two names.
+fn apart(name: &str, words: &[&str]) -> String {
+    let plain = match name.trim_end_matches('_') {
+        "" => "_",
+        plain => plain,
+    };
+    match words.contains(&plain) || words.contains(&name) {
         true => format!("{name}_"),
         false => name.to_string(),
     }
@@ -96,7 +232,10 @@ pub fn identifier(name: &str) -> String {
     if made.starts_with(|c: char| c.is_ascii_digit()) || made.is_empty() {
         made.insert(0, '_');
     }
-    safe(&made)
+    match apart(&made, TAKEN) {
+        same if same == made => safe(&made),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -109,5 +248,17 @@ mod tests {
         assert_eq!(identifier("3d"), "_3d");
         assert_eq!(identifier("match"), "match_");
         assert_eq!(safe("S"), "S");
+        assert_eq!(
+            (safe("class"), safe("class_")),
+            ("class_".into(), "class__".into())
+        );
+        assert_eq!(
+            (safe("_"), safe("None"), safe("box")),
+            ("__".into(), "None_".into(), "box_".into())
+        );
+        assert_eq!(
+            (identifier("std"), identifier("exp"), identifier("expdist")),
+            ("std_".into(), "exp_".into(), "expdist".into())
+        );
     }
 }
