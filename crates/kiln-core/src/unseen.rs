@@ -5,6 +5,10 @@
 //! divisors all of them share, and keeps every relation that holds in all of them: equal
 //! dimensions stay equal, one that divides another goes on dividing it, about as many times, one
 //! that never exceeds another does not. What a kernel needs beyond that belongs into `[constraints]` or `domain`.
+//!
+//! A dimension that no buffer's size depends on keeps its value. It may be a mode, which divides sizes by
+//! chance, or a width inside a pitch, which must not end up the larger; so of its relations to dimensions
+//! that vary only equality and order are kept.
 
 mod edges;
 
@@ -282,11 +286,14 @@ fn is_size(manifest: &Manifest, dimension: &str) -> bool {
 }
 
 fn relations(parents: &[&Shape], ranges: &[Option<Range>]) -> Vec<(usize, usize, Relation)> {
-    let observed = |at: usize| ranges[at].is_some_and(|range| !range.is_given);
+    let is_given = |at: usize| ranges[at].is_some_and(|range| range.is_given);
+    let is_held = |at: usize| ranges[at].is_none();
     let mut found = Vec::new();
+    // A held dimension follows those it equals, which have to be settled among themselves before.
+    let mut held_equal = Vec::new();
     for a in 0..ranges.len() {
         for b in 0..ranges.len() {
-            if a == b || !observed(a) || !observed(b) {
+            if a == b || is_given(a) || is_given(b) || (is_held(a) && is_held(b)) {
                 continue;
             }
             let holds = |relation: Relation| {
@@ -295,25 +302,31 @@ fn relations(parents: &[&Shape], ranges: &[Option<Range>]) -> Vec<(usize, usize,
                     .all(|s| relation.holds(s.dimensions[a].1, s.dimensions[b].1))
             };
             if holds(Relation::Equal) {
-                if a < b {
-                    found.push((a, b, Relation::Equal));
+                match (is_held(a), is_held(b)) {
+                    (false, false) if a < b => found.push((a, b, Relation::Equal)),
+                    (false, true) => held_equal.push((a, b, Relation::Equal)),
+                    _ => {}
                 }
                 continue;
             }
-            let times = parents
-                .iter()
-                .map(|s| s.dimensions[a].1 / s.dimensions[b].1.max(1));
-            let multiple = Relation::Multiple {
-                least: times.clone().min().unwrap_or(1),
-                most: times.max().unwrap_or(1),
-            };
-            for relation in [multiple, Relation::AtMost] {
-                if holds(relation) {
-                    found.push((a, b, relation));
+            if !is_held(a) && !is_held(b) {
+                let times = parents
+                    .iter()
+                    .map(|s| s.dimensions[a].1 / s.dimensions[b].1.max(1));
+                let multiple = Relation::Multiple {
+                    least: times.clone().min().unwrap_or(1),
+                    most: times.max().unwrap_or(1),
+                };
+                if holds(multiple) {
+                    found.push((a, b, multiple));
                 }
+            }
+            if holds(Relation::AtMost) {
+                found.push((a, b, Relation::AtMost));
             }
         }
     }
+    found.extend(held_equal);
     found
 }
 
