@@ -1,6 +1,7 @@
 //! Expected outputs: computed by the reference in a process of its own, never near a candidate.
 
 mod advice;
+mod unwritten;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -91,12 +92,7 @@ impl Oracle {
             return Ok(Arc::clone(&answer.outputs));
         }
         let outputs = self.answer(task, shape, seed, None)?;
-        let weak = |e: BadReference| {
-            Failure::usage(format!("shape `{}`: {e}", shape.name)).hint(
-                "change how inputs are drawn, the reference, or the tolerance; \
-                 `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
-            )
-        };
+        let weak = |e: BadReference| self.not_to_judge_by(e, shape);
         for output in &outputs {
             output.validate(task.manifest().nonfinite).map_err(weak)?;
         }
@@ -117,6 +113,22 @@ impl Oracle {
             self.answers.pop_front();
         }
         Ok(outputs)
+    }
+
+    fn not_to_judge_by(&self, why: BadReference, shape: &Shape) -> Failure {
+        let failure = Failure::usage(format!("shape `{}`: {why}", shape.name)).hint(
+            "change how inputs are drawn, the reference, or the tolerance; \
+             `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
+        );
+        let fills_buffers = self.program.as_ref().is_some_and(|p| !is_python(p));
+        match why {
+            // What outputs hold before a launch is often no number.
+            BadReference::Nonfinite { argument, .. } if fills_buffers => failure.hint(format!(
+                "or does the reference never write that element? then `{argument}` needs a smaller `shape`, or \
+                 `role = \"inout\"` if it is to stay as it was"
+            )),
+            _ => failure,
+        }
     }
 
     /// Whether answers are computed, and not read from files.
@@ -156,7 +168,7 @@ impl Oracle {
             }
             return Ok(outputs);
         };
-        let bytes = self.run(task, &program, shape, &problem)?;
+        let bytes = self.run(task, &program, shape, &problem, 0)?;
         let narrow = task.reference_is_narrow();
         let mut rest = bytes.as_slice();
         for output in &mut outputs {
@@ -180,12 +192,13 @@ impl Oracle {
         program: &Program,
         shape: &Shape,
         problem: &Problem,
+        poison: u64,
     ) -> Result<Vec<u8>, Failure> {
         // A reference worker can be killed from outside (memory pressure, say); that is no
         // verdict on anything, so it is tried again.
         let mut attempts = 0;
         loop {
-            match self.try_run(program, problem) {
+            match self.try_run(program, problem, poison) {
                 Ok(bytes) => return Ok(bytes),
                 Err(WorkerEnd::Signal(9)) if attempts < OUTSIDE_KILLS_FORGIVEN => {
                     attempts += 1;
@@ -216,7 +229,12 @@ impl Oracle {
         }
     }
 
-    fn try_run(&mut self, program: &Program, problem: &Problem) -> Result<Vec<u8>, WorkerEnd> {
+    fn try_run(
+        &mut self,
+        program: &Program,
+        problem: &Problem,
+        poison: u64,
+    ) -> Result<Vec<u8>, WorkerEnd> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
@@ -232,7 +250,7 @@ impl Oracle {
         let answer = worker.request(
             &Request::Check {
                 cores: Cores::Any,
-                poison: 0,
+                poison,
             },
             REFERENCE_DEADLINE,
         )?;
