@@ -25,8 +25,6 @@ struct Range {
     from: i64,
     to: i64,
     step: i64,
-    /// The author said so, not the shapes.
-    is_given: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +75,7 @@ impl<'m> Unseen<'m> {
                     .into(),
             );
         }
-        let relations = relations(&parents, &ranges);
+        let relations = relations(manifest, &parents, &ranges);
         Ok(Unseen {
             known: manifest.shapes.iter().map(|s| &s.dimensions[..]).collect(),
             parents,
@@ -257,7 +255,6 @@ fn range(manifest: &Manifest, parents: &[&Shape], at: usize) -> Option<Range> {
             from: domain.from.unwrap_or(least),
             to: domain.to.unwrap_or(most),
             step,
-            is_given: true,
         };
         return (range.from <= range.to).then_some(range);
     }
@@ -265,7 +262,6 @@ fn range(manifest: &Manifest, parents: &[&Shape], at: usize) -> Option<Range> {
         from: least,
         to: most,
         step: shared.max(1),
-        is_given: false,
     };
     (least < most && is_size(manifest, name)).then_some(range)
 }
@@ -285,15 +281,28 @@ fn is_size(manifest: &Manifest, dimension: &str) -> bool {
         .any(|named| named.name == dimension)
 }
 
-fn relations(parents: &[&Shape], ranges: &[Option<Range>]) -> Vec<(usize, usize, Relation)> {
-    let is_given = |at: usize| ranges[at].is_some_and(|range| range.is_given);
+fn relations(
+    manifest: &Manifest,
+    parents: &[&Shape],
+    ranges: &[Option<Range>],
+) -> Vec<(usize, usize, Relation)> {
+    let is_given = |at: usize| {
+        let name = &manifest.target().dimensions[at].0;
+        manifest.confirm.domain.iter().any(|(n, _)| n == name)
+    };
     let is_held = |at: usize| ranges[at].is_none();
+    // The ranges of the others keep every relation to a dimension with one value.
+    let is_constant = |at: usize| {
+        let value = |shape: &&Shape| shape.dimensions[at].1;
+        parents.iter().map(value).min() == parents.iter().map(value).max()
+    };
+    let is_free = |at: usize| is_given(at) || is_constant(at);
     let mut found = Vec::new();
     // A held dimension follows those it equals, which have to be settled among themselves before.
     let mut held_equal = Vec::new();
     for a in 0..ranges.len() {
         for b in 0..ranges.len() {
-            if a == b || is_given(a) || is_given(b) || (is_held(a) && is_held(b)) {
+            if a == b || is_free(a) || is_free(b) || (is_held(a) && is_held(b)) {
                 continue;
             }
             let holds = |relation: Relation| {
