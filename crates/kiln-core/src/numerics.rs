@@ -257,7 +257,8 @@ impl Expected {
         tally.ratio.max(worst).max(self.whole_ratio(&tally))
     }
 
-    fn index(&self, element: usize) -> Vec<u64> {
+    /// Where an element is, by dimension.
+    pub fn index(&self, element: usize) -> Vec<u64> {
         let mut rest = element as u64;
         let mut index: Vec<u64> = self
             .extents

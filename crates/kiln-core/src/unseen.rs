@@ -5,6 +5,10 @@
 //! divisors all of them share, and keeps every relation that holds in all of them: equal
 //! dimensions stay equal, one that divides another goes on dividing it, about as many times, one
 //! that never exceeds another does not. What a kernel needs beyond that belongs into `[constraints]` or `domain`.
+//!
+//! A dimension that no buffer's size depends on keeps its value. It may be a mode, which divides sizes by
+//! chance, or a width inside a pitch, which must not end up the larger; so of its relations to dimensions
+//! that vary only equality and order are kept.
 
 mod edges;
 
@@ -21,8 +25,6 @@ struct Range {
     from: i64,
     to: i64,
     step: i64,
-    /// The author said so, not the shapes.
-    is_given: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ impl<'m> Unseen<'m> {
                     .into(),
             );
         }
-        let relations = relations(&parents, &ranges);
+        let relations = relations(manifest, &parents, &ranges);
         Ok(Unseen {
             known: manifest.shapes.iter().map(|s| &s.dimensions[..]).collect(),
             parents,
@@ -253,7 +255,6 @@ fn range(manifest: &Manifest, parents: &[&Shape], at: usize) -> Option<Range> {
             from: domain.from.unwrap_or(least),
             to: domain.to.unwrap_or(most),
             step,
-            is_given: true,
         };
         return (range.from <= range.to).then_some(range);
     }
@@ -261,7 +262,6 @@ fn range(manifest: &Manifest, parents: &[&Shape], at: usize) -> Option<Range> {
         from: least,
         to: most,
         step: shared.max(1),
-        is_given: false,
     };
     (least < most && is_size(manifest, name)).then_some(range)
 }
@@ -281,12 +281,28 @@ fn is_size(manifest: &Manifest, dimension: &str) -> bool {
         .any(|named| named.name == dimension)
 }
 
-fn relations(parents: &[&Shape], ranges: &[Option<Range>]) -> Vec<(usize, usize, Relation)> {
-    let observed = |at: usize| ranges[at].is_some_and(|range| !range.is_given);
+fn relations(
+    manifest: &Manifest,
+    parents: &[&Shape],
+    ranges: &[Option<Range>],
+) -> Vec<(usize, usize, Relation)> {
+    let is_given = |at: usize| {
+        let name = &manifest.target().dimensions[at].0;
+        manifest.confirm.domain.iter().any(|(n, _)| n == name)
+    };
+    let is_held = |at: usize| ranges[at].is_none();
+    // The ranges of the others keep every relation to a dimension with one value.
+    let is_constant = |at: usize| {
+        let value = |shape: &&Shape| shape.dimensions[at].1;
+        parents.iter().map(value).min() == parents.iter().map(value).max()
+    };
+    let is_free = |at: usize| is_given(at) || is_constant(at);
     let mut found = Vec::new();
+    // A held dimension follows those it equals, which have to be settled among themselves before.
+    let mut held_equal = Vec::new();
     for a in 0..ranges.len() {
         for b in 0..ranges.len() {
-            if a == b || !observed(a) || !observed(b) {
+            if a == b || is_free(a) || is_free(b) || (is_held(a) && is_held(b)) {
                 continue;
             }
             let holds = |relation: Relation| {
@@ -295,25 +311,31 @@ fn relations(parents: &[&Shape], ranges: &[Option<Range>]) -> Vec<(usize, usize,
                     .all(|s| relation.holds(s.dimensions[a].1, s.dimensions[b].1))
             };
             if holds(Relation::Equal) {
-                if a < b {
-                    found.push((a, b, Relation::Equal));
+                match (is_held(a), is_held(b)) {
+                    (false, false) if a < b => found.push((a, b, Relation::Equal)),
+                    (false, true) => held_equal.push((a, b, Relation::Equal)),
+                    _ => {}
                 }
                 continue;
             }
-            let times = parents
-                .iter()
-                .map(|s| s.dimensions[a].1 / s.dimensions[b].1.max(1));
-            let multiple = Relation::Multiple {
-                least: times.clone().min().unwrap_or(1),
-                most: times.max().unwrap_or(1),
-            };
-            for relation in [multiple, Relation::AtMost] {
-                if holds(relation) {
-                    found.push((a, b, relation));
+            if !is_held(a) && !is_held(b) {
+                let times = parents
+                    .iter()
+                    .map(|s| s.dimensions[a].1 / s.dimensions[b].1.max(1));
+                let multiple = Relation::Multiple {
+                    least: times.clone().min().unwrap_or(1),
+                    most: times.max().unwrap_or(1),
+                };
+                if holds(multiple) {
+                    found.push((a, b, multiple));
                 }
+            }
+            if holds(Relation::AtMost) {
+                found.push((a, b, Relation::AtMost));
             }
         }
     }
+    found.extend(held_equal);
     found
 }
 

@@ -304,7 +304,10 @@ pub use report::{ReportArgs, ReportFormat};
 pub struct InitArgs {
     /// The source file: FILE.c or FILE.cu
     pub source: PathBuf,
-    /// Replace a kiln.toml that is already there
+    /// The function to tune [default: the one named like the file, else the last]
+    #[arg(long, value_name = "NAME")]
+    pub entry: Option<String>,
+    /// Replace a kiln.toml that is already there, and the files that `kiln init` wrote for another function
     #[arg(long)]
     pub force: bool,
 }

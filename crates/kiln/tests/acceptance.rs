@@ -327,3 +327,65 @@ fn a_kernel_that_is_wrong_at_the_edge_of_a_tile_never_wins() {
     let edges = ["unseen N=65", "unseen N=97"];
     assert!(edges.iter().any(|e| notes.contains(e)), "{notes}");
 }
+
+/// Rows at a pitch: nothing but the reference knows that a pitch below the width is no shape.
+fn pitched(confirm: &str) -> Project {
+    let project = Project::new();
+    let sum = |name: &str| {
+        format!(
+            "void {name}(long rows, long cols, long stride, const short *a, long *sum) {{\n\
+             for (long r = 0; r < rows; r++) {{ long s = 0; for (long c = 0; c < cols; c++) s += a[r * stride + c];\n\
+             sum[r] = s; }} }}\n"
+        )
+    };
+    project
+        .write("kernel.c", &sum("kernel"))
+        .write("baseline.c", &sum("baseline"))
+        .write("reference.c", &sum("reference"))
+        .write(
+            "kiln.toml",
+            &format!(
+                "[kernel]\nsource = \"kernel.c\"\nentry = \"kernel\"\n\
+                 [shapes.target]\nROWS = 30\nCOLS = 4093\nSTRIDE = 4100\n[shapes.tiny]\nROWS = 17\nCOLS = 33\nSTRIDE = 33\n\
+                 [arguments]\nrows = {{ dtype = \"i64\", value = \"ROWS\" }}\ncols = {{ dtype = \"i64\", value = \"COLS\" }}\n\
+                 stride = {{ dtype = \"i64\", value = \"STRIDE\" }}\n\
+                 a = {{ dtype = \"i16\", shape = [\"ROWS\", \"STRIDE\"] }}\n\
+                 sum = {{ dtype = \"i64\", shape = [\"ROWS\"], role = \"output\" }}\n\
+                 [reference]\nc = \"reference.c:reference\"\n[baseline]\nc = \"baseline.c:baseline\"\n\
+                 [measure]\nmax_seconds = 0.1\n[confirm]\nsamples = 10\nrounds = 2\nsanitize = \"off\"\nunseen_shapes = 12\n{confirm}"
+            ),
+        );
+    project
+}
+
+#[test]
+fn a_width_never_exceeds_the_pitch_of_an_unseen_shape() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let document = tuned(&pitched(""));
+    let unseen = document["acceptance"]["unseen"].as_array().unwrap();
+    assert!(unseen.len() >= 12, "{document:#}");
+    for shape in unseen {
+        let size = |at: usize| shape["dimensions"][at][1].as_i64().unwrap();
+        assert!(size(1) <= size(2), "{shape}");
+    }
+}
+
+/// Here the author's own word lets the pitch fall below the width.
+#[test]
+fn a_reference_that_fails_on_a_made_up_shape_points_at_the_constraints() {
+    let _turn = ONE_AT_A_TIME.lock();
+    let output = pitched("domain = { STRIDE = { from = 1, to = 32 } }\n").run(&["tune"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let error = said.split("error: ").nth(1).unwrap();
+    assert!(
+        error.starts_with("the reference failed on shape `unseen ROWS="),
+        "{said}"
+    );
+    let hints: Vec<&str> = error.lines().filter(|l| l.starts_with("hint: ")).collect();
+    assert!(
+        hints[0].contains("[constraints]") && hints[0].contains("`domain`"),
+        "{said}"
+    );
+    assert!(hints.last().unwrap().contains("debugger"), "{said}");
+}

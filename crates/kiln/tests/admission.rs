@@ -268,3 +268,36 @@ fn every_kernel_that_ships_for_a_cpu_is_admitted() {
         );
     }
 }
+
+/// A stencil that leaves its borders alone, as most do.
+#[test]
+fn a_reference_that_leaves_elements_unwritten_is_refused_as_such() {
+    for (dtype, literal) in [("f32", "2.0"), ("i32", "2")] {
+        let body = format!("if (i > 0 && i < n - 1) y[i] = {literal} * x[i];");
+        let task = Task {
+            dtype,
+            body: body.clone().leak(),
+            reference: body.leak(),
+            ..SOUND
+        };
+        task.is_refused(&[
+            "shape `small`: the reference never writes 2 of 33 elements of `y`, first at [0]",
+            "smaller `shape`",
+            "role = \"inout\"",
+        ]);
+    }
+}
+
+#[test]
+fn a_reference_that_adds_to_what_memory_held_is_refused_as_such() {
+    let task = Task {
+        dtype: "i32",
+        body: "y[i] += x[i];",
+        reference: "y[i] += x[i];",
+        ..SOUND
+    };
+    task.is_refused(&[
+        "33 of 33 elements of the reference's `y`, first at [0], change with what was in memory",
+        "role = \"inout\"",
+    ]);
+}

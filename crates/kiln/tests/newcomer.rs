@@ -225,6 +225,51 @@ fn init_keeps_what_is_there() {
     assert_eq!(read("twice_tunable.c"), "// mine too\n");
 }
 
+/// A reference that kiln wrote for one function is of no use to another.
+#[test]
+fn init_for_another_function_replaces_what_it_wrote_for_the_first() {
+    let project = Project::new();
+    let function = |name: &str, factor: &str| {
+        format!(
+            "void {name}(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) y[i] = {factor} * x[i]; }}\n"
+        )
+    };
+    let both = function("twice", "2") + &function("thrice", "3");
+    project
+        .write("one.c", &function("one", "1"))
+        .write("both.c", &both);
+    let init = |arguments: &[&str]| {
+        let output = project.run(&[&["init"], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let told = init(&["one.c"]);
+    assert!(!told.contains("--entry"), "there is one function: {told}");
+    let told = init(&["both.c", "--force"]);
+    assert!(
+        told.contains("took `thrice`; `both.c` also has `twice`"),
+        "{told}"
+    );
+    assert!(told.contains("--entry NAME"), "{told}");
+    assert!(told.contains("replaced reference.c"), "{told}");
+    let told = init(&["both.c", "--force", "--entry", "twice"]);
+    assert!(!told.contains("took"), "{told}");
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    assert!(manifest.contains("entry = \"twice\""), "{manifest}");
+    let output = project.run(&["check"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // The same function again: what is there may have been put right since.
+    let told = init(&["both.c", "--force", "--entry", "twice"]);
+    assert!(told.contains("kept reference.c, which was there"), "{told}");
+    let output = project.run(&["init", "both.c", "--force", "--entry", "once"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("it has `twice` and `thrice`"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 /// What the page says about a GPU, as far as a machine without one can follow.
 #[test]
 fn a_plain_cuda_kernel_gets_a_manifest_that_checks() {

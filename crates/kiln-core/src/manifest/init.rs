@@ -5,11 +5,13 @@ use thiserror::Error;
 
 use super::Manifest;
 pub use beside::Beside;
+use entry::{Chosen, choose};
 use guess::Guess;
 use source::{Function, Guard, Parameter, Passing};
 
 mod beside;
 mod body;
+mod entry;
 mod guess;
 mod source;
 mod write;
@@ -26,6 +28,15 @@ pub enum InitError {
         "`{0}` has no parameter that is a pointer to something it may write, so no result could be checked"
     )]
     NoOutput(String),
+    #[error(
+        "`{file_name}` defines no function `{wanted}` that can be tuned; it has {}",
+        entry::in_words(candidates)
+    )]
+    NoSuchFunction {
+        file_name: String,
+        wanted: String,
+        candidates: Vec<String>,
+    },
     /// Something about the file, its name most likely, cannot be written in a manifest.
     #[error("no manifest can be written for `{file_name}`: {reason}")]
     NotExpressible { file_name: String, reason: String },
@@ -45,6 +56,9 @@ impl InitError {
             InitError::NoOutput(_) => {
                 "let the function write its result through a pointer that is not `const`, e.g. `float *out`"
             }
+            InitError::NoSuchFunction { .. } => {
+                "give one of these names to `--entry`, or leave the option out"
+            }
             InitError::NotExpressible { .. } => {
                 "rename the file, and give it relative to where you are"
             }
@@ -56,6 +70,9 @@ impl InitError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstManifest {
     pub text: String,
+    /// The function that is tuned, and those it was chosen from.
+    pub entry: String,
+    pub others: Vec<String>,
     pub beside: Vec<Beside>,
 }
 
@@ -92,14 +109,19 @@ enum Tunables {
 }
 
 /// A manifest for a C or CUDA source that parses as it is; comments say what to fill in.
-/// `file_name` is the source's path relative to the manifest.
-pub fn first_manifest(file_name: &str, source: &str) -> Result<FirstManifest, InitError> {
+/// `file_name` is the source's path relative to the manifest; `wanted` is the function to tune, where the
+/// author says which.
+pub fn first_manifest(
+    file_name: &str,
+    source: &str,
+    wanted: Option<&str>,
+) -> Result<FirstManifest, InitError> {
     let is_cuda = file_name.ends_with(".cu");
     if !is_cuda && !file_name.ends_with(".c") {
         return Err(InitError::UnknownLanguage(file_name.to_string()));
     }
     let plain = source::without_comments(source);
-    let entry = entry(file_name, is_cuda, source::functions(&plain))?;
+    let Chosen { entry, others } = choose(file_name, is_cuda, source::functions(&plain), wanted)?;
     let writes = |p: &Parameter| p.passing == Passing::Pointer;
     if !entry.parameters.iter().any(writes) {
         return Err(InitError::NoOutput(entry.name));
@@ -141,6 +163,8 @@ pub fn first_manifest(file_name: &str, source: &str) -> Result<FirstManifest, In
     match Manifest::parse(&text) {
         Ok(_) => Ok(FirstManifest {
             text,
+            entry: plan.entry.name,
+            others,
             beside: files,
         }),
         Err(problems) => Err(InitError::NotExpressible {
@@ -177,27 +201,6 @@ fn is_plain(file_name: &str) -> bool {
 fn stem(file_name: &str) -> &str {
     let name = file_name.rsplit('/').next().unwrap_or(file_name);
     name.split('.').next().unwrap_or(name)
-}
-
-/// The function named like the file, or the last one.
-fn entry(file_name: &str, is_cuda: bool, found: Vec<Function>) -> Result<Function, InitError> {
-    let stem = stem(file_name);
-    let mut candidates: Vec<Function> = found
-        .into_iter()
-        .filter(|f| match is_cuda {
-            true => f.is_global,
-            false => !f.is_local && f.name != "main",
-        })
-        .collect();
-    let chosen = candidates
-        .iter()
-        .position(|f| f.name == stem)
-        .or(candidates.len().checked_sub(1));
-    match chosen {
-        Some(position) => Ok(candidates.swap_remove(position)),
-        None if is_cuda => Err(InitError::NoKernel(file_name.to_string())),
-        None => Err(InitError::NoFunction(file_name.to_string())),
-    }
 }
 
 /// A tunable as TOML.
@@ -304,12 +307,14 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
 
     #[test]
     fn a_c_source_becomes_a_manifest() {
-        insta::assert_snapshot!(shown(&first_manifest("axpy.c", C).unwrap()));
+        insta::assert_snapshot!(shown(&first_manifest("axpy.c", C, None).unwrap()));
     }
 
     #[test]
     fn a_cuda_source_becomes_a_manifest() {
-        insta::assert_snapshot!(shown(&first_manifest("kernels/scale.cu", CUDA).unwrap()));
+        insta::assert_snapshot!(shown(
+            &first_manifest("kernels/scale.cu", CUDA, None).unwrap()
+        ));
     }
 
     #[test]
@@ -317,7 +322,7 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         let blur = "// Box blur.\nvoid blur(float *in, float *out, int height, int width) {\n\
             for (int y = 0; y < height; y++)\n    for (int x = 0; x < width; x++)\n        \
             out[y * width + x] = 0.5f * in[y * width + x];\n}\n";
-        insta::assert_snapshot!(shown(&first_manifest("blur.c", blur).unwrap()));
+        insta::assert_snapshot!(shown(&first_manifest("blur.c", blur, None).unwrap()));
     }
 
     #[test]
@@ -325,14 +330,14 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         let blur = "__global__ void blur(const float *in, float *out, int height, int width) {\n\
             int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;\n\
             if (x < width && y < height) out[y * width + x] = sqrtf(in[y * width + x]);\n}\n";
-        insta::assert_snapshot!(shown(&first_manifest("blur.cu", blur).unwrap()));
+        insta::assert_snapshot!(shown(&first_manifest("blur.cu", blur, None).unwrap()));
     }
 
     #[test]
     fn the_reference_is_launched_as_the_source_is_by_default() {
         let scale = "#ifndef BLOCK\n#define BLOCK 128\n#endif\n__global__ void scale(float *y, int n) {\n\
             int i = blockIdx.x * BLOCK + threadIdx.x;\n  if (i < n) y[i] *= 2;\n}\n";
-        let text = first_manifest("scale.cu", scale).unwrap().text;
+        let text = first_manifest("scale.cu", scale, None).unwrap().text;
         let reference = &text[text.find("[reference]").unwrap()..];
         assert!(
             reference.contains("grid = \"ceil_div(N, 128)\"\nblock = 128\n"),
@@ -351,7 +356,7 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
     #[test]
     fn without_tunables_something_else_is_the_baseline() {
         let baseline = |file: &str, text: &str| {
-            let manifest = first_manifest(file, text).unwrap().text;
+            let manifest = first_manifest(file, text, None).unwrap().text;
             manifest.lines().last().unwrap().to_string()
         };
         assert_eq!(
@@ -366,7 +371,8 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
 
     #[test]
     fn what_is_missing_is_named() {
-        let error = |file: &str, text: &str| first_manifest(file, text).unwrap_err().to_string();
+        let error =
+            |file: &str, text: &str| first_manifest(file, text, None).unwrap_err().to_string();
         insta::assert_snapshot!(
             [
                 error("a.py", ""),
@@ -390,17 +396,58 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
     fn the_function_named_like_the_file_is_the_entry() {
         let text = "void gemm(float *c) {}\nvoid other(float *c) {}";
         assert!(
-            first_manifest("src/gemm.c", text)
+            first_manifest("src/gemm.c", text, None)
                 .unwrap()
                 .text
                 .contains("entry = \"gemm\"")
         );
         assert!(
-            first_manifest("x.c", text)
+            first_manifest("x.c", text, None)
                 .unwrap()
                 .text
                 .contains("entry = \"other\"")
         );
+    }
+
+    #[test]
+    fn the_entry_can_be_chosen_and_the_others_are_named() {
+        let text = "void scale(float *x) {}\nvoid psum(float *c) {}\nvoid last(float *c) {}\n\
+                    static void helper(float *c) {}\nint main(void) { return 0; }";
+        let first = first_manifest("x.c", text, None).unwrap();
+        assert_eq!(first.entry, "last");
+        assert_eq!(first.others, ["scale", "psum"]);
+        let first = first_manifest("x.c", text, Some("psum")).unwrap();
+        assert!(first.text.contains("entry = \"psum\""), "{}", first.text);
+        assert_eq!(first.others, ["scale", "last"]);
+        let error = first_manifest("x.c", text, Some("helper")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`x.c` defines no function `helper` that can be tuned; it has `scale`, `psum` and `last`"
+        );
+    }
+
+    /// A histogram that masks its input with 15 would pass on small numbers.
+    #[test]
+    fn small_integers_are_drawn_from_all_their_values() {
+        let line = |c_type: &str, name: &str| {
+            let text = format!(
+                "void f(const {c_type} *x, {c_type} *y, int n) {{ for (int i = 0; i < n; i++) y[i] = x[i]; }}"
+            );
+            let text = first_manifest("f.c", &text, None).unwrap().text;
+            let line = text.lines().find(|l| l.starts_with(&format!("{name} = ")));
+            line.unwrap().to_string()
+        };
+        assert_eq!(
+            line("unsigned char", "x"),
+            "x = { dtype = \"u8\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = 255 } }  \
+             # fill in: the values it may hold"
+        );
+        assert!(line("int16_t", "x").contains("low = -32768, high = 32767 }"));
+        assert!(line("uint16_t", "x").contains("low = 0, high = 65535 }"));
+        assert!(line("int8_t", "x").contains("low = -128, high = 127 }"));
+        for (c_type, name) in [("int", "x"), ("float", "x"), ("unsigned char", "y")] {
+            assert!(!line(c_type, name).contains("draw"), "{c_type} {name}");
+        }
     }
 
     #[test]

@@ -208,3 +208,72 @@ fn edges_start_from_a_shape_that_is_valid_itself() {
     assert!(shapes.len() > 1, "{shapes:?}");
     assert!(shapes.iter().all(masked));
 }
+
+/// Rows of `COLS` numbers at a pitch of `STRIDE`: only the pitch is in the size of a buffer.
+fn pitched(target: &str, tiny: &str) -> Manifest {
+    let text = format!(
+        "[kernel]\nsource = \"k.c\"\nentry = \"k\"\n\
+         [shapes.target]\nROWS = 301\n{target}\n[shapes.tiny]\nROWS = 17\n{tiny}\n\
+         [arguments]\ncols = {{ dtype = \"u64\", value = \"COLS\" }}\n\
+         a = {{ dtype = \"i16\", shape = [\"ROWS\", \"STRIDE\"] }}\n\
+         dot = {{ dtype = \"i64\", shape = [\"ROWS\"], role = \"output\" }}\n\
+         [reference]\nc = \"r.c:r\"\n"
+    );
+    Manifest::parse(&text).expect("a manifest")
+}
+
+fn all_kinds(manifest: &Manifest, seed: u64) -> Vec<Shape> {
+    let unseen = Unseen::of(manifest).unwrap();
+    let mut shapes = unseen.draw(seed, 3, |_| true);
+    assert_eq!(shapes.len(), 3, "seed {seed}");
+    shapes.extend(unseen.at_edges(seed, &[2, 16, 128], 40, |_| true));
+    shapes.extend(unseen.at_edges_of_large(seed, &[2, 16, 128], 36, |_| true));
+    shapes
+}
+
+#[test]
+fn a_held_dimension_still_does_not_exceed_one_that_varies() {
+    let manifest = pitched("COLS = 4093\nSTRIDE = 4100", "COLS = 33\nSTRIDE = 33");
+    let mut has_other_pitch = false;
+    for seed in 0..100 {
+        for shape in all_kinds(&manifest, seed) {
+            let (cols, stride) = (value(&shape, "COLS"), value(&shape, "STRIDE"));
+            assert!(cols <= stride, "seed {seed}: {}", shape.name);
+            assert!([33, 4093].contains(&cols), "{}", shape.name);
+            has_other_pitch |= ![33, 4100].contains(&stride);
+        }
+    }
+    assert!(has_other_pitch, "the pitch still varies");
+}
+
+#[test]
+fn a_held_dimension_follows_one_it_equals_everywhere() {
+    let manifest = pitched("COLS = 4100\nSTRIDE = 4100", "COLS = 33\nSTRIDE = 33");
+    let mut sizes = std::collections::BTreeSet::new();
+    for seed in 0..100 {
+        for shape in all_kinds(&manifest, seed) {
+            assert_eq!(
+                value(&shape, "COLS"),
+                value(&shape, "STRIDE"),
+                "{}",
+                shape.name
+            );
+            sizes.insert(value(&shape, "COLS"));
+        }
+    }
+    assert!(sizes.len() > 20, "{sizes:?}");
+}
+
+/// A mode divides sizes by chance, which must not keep ragged ones from being tried.
+#[test]
+fn what_a_held_dimension_divides_may_be_ragged() {
+    let text = [
+        shape("target", [1, 1, 512, 64, 2]),
+        shape("tiny", [1, 1, 2, 64, 1]),
+        shape("odd", [1, 1, 33, 64, 1]),
+    ]
+    .concat();
+    let manifest = manifest(&text, "");
+    let is_ragged = |s: &Shape| value(s, "MODE") == 2 && value(s, "S") % 2 == 1;
+    assert!((0..20).any(|seed| drawn(&manifest, 3, seed).iter().any(is_ragged)));
+}

@@ -26,7 +26,7 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
             Failure::usage(format!("`{shown}` is not a file name"))
                 .hint("give a file whose name is plain text: `kiln init blur.c`")
         })?;
-    let first = manifest::first_manifest(name, &source)
+    let first = manifest::first_manifest(name, &source, args.entry.as_deref())
         .map_err(|e| Failure::usage(format!("`{shown}`: {e}")).hint(e.fix()))?;
     let path = args.source.with_file_name(MANIFEST_NAME);
     // The first line explains the mark.
@@ -38,8 +38,15 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         Existing::from_force(args.force),
     )?;
     printer::data(&path.display().to_string());
+    if args.entry.is_none() && !first.others.is_empty() {
+        printer::talk(&format!(
+            "took `{}`; `{shown}` also has {}: `kiln init {shown} --force --entry NAME` takes another",
+            first.entry,
+            quoted(&first.others)
+        ));
+    }
     for file in first.beside {
-        write_beside(&args.source, file)?;
+        write_beside(&args.source, file, Existing::from_force(args.force))?;
     }
     let folder = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
         Some(folder) => format!(" {}", folder.display()),
@@ -53,16 +60,48 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
 }
 
 /// A reference or baseline that is there stays, with `--force` too: it is the author's, and may be older and
-/// better than the source is now.
-fn write_beside(source: &Path, file: Beside) -> Result<(), Failure> {
+/// better than the source is now. Only one that kiln wrote for another function is of no use to this one.
+fn write_beside(source: &Path, file: Beside, existing: Existing) -> Result<(), Failure> {
     let path = source.with_file_name(&file.name);
     let shown = path.display();
+    let mut replaced = "wrote";
     if path.symlink_metadata().is_ok() {
-        printer::talk(&format!("kept {shown}, which was there"));
-        return Ok(());
+        match (is_for_another(&path, &file), existing) {
+            (true, Existing::Replace) => replaced = "replaced",
+            (true, Existing::Keep) => {
+                printer::talk(&format!(
+                    "kept {shown}, which `kiln init` wrote for another function: `--force` replaces it"
+                ));
+                return Ok(());
+            }
+            (false, _) => {
+                printer::talk(&format!("kept {shown}, which was there"));
+                return Ok(());
+            }
+        }
     }
-    packed::write(file.text.into_bytes(), &path, Existing::Keep)
+    packed::write(file.text.into_bytes(), &path, existing)
         .map_err(|e| e.hint("`kiln init --force` writes what is missing"))?;
-    printer::talk(&format!("wrote {shown}: {}", file.what));
+    printer::talk(&format!("{replaced} {shown}: {}", file.what));
     Ok(())
+}
+
+/// Whether kiln's own note at the top of a file is there, and names another source or function.
+fn is_for_another(path: &Path, file: &Beside) -> bool {
+    let note = |text: &str| -> Vec<String> {
+        let lines = text.lines().take_while(|line| line.starts_with("//"));
+        lines.map(str::to_string).collect()
+    };
+    let is_plain_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let Ok(text) = fs::read_to_string(path) else {
+        return false;
+    };
+    is_plain_file
+        && text.starts_with("// Written by `kiln init`")
+        && note(&text) != note(&file.text)
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }

@@ -37,6 +37,7 @@ pub fn admit(task: &Task, oracle: &mut Oracle, secret: u64) -> Result<Admission,
     // A reference that fails does so soonest on the smallest shape.
     let smallest = task.checked_shapes()[0];
     let seed = baseline_seeds(secret).inputs(Stream::Check, 0);
+    oracle.writes_every_element(task, smallest, seed)?;
     oracle.expected(task, smallest, seed)?;
     let mut gate = Gate {
         task,

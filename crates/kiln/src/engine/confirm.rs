@@ -17,6 +17,7 @@ use kiln_core::stats;
 use kiln_core::trial::{Mismatch, Outcome, Phase, Trial};
 use kiln_core::verdict;
 
+pub(super) use acceptance::depends_on_leftovers;
 use arena::{Arena, Corner, Side};
 
 use super::compile_pool::CompilePool;

@@ -1,7 +1,9 @@
 //! Expected outputs: computed by the reference in a process of its own, never near a candidate.
 
+mod advice;
+mod unwritten;
+
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +16,6 @@ use super::compile_pool::CompilePool;
 use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd, WorkerKind};
 use super::{broken, evaluate, interrupted};
 use crate::exit::Failure;
-use crate::settings;
 use crate::task::{Part, Program, Task};
 
 /// A reference may be far slower than the kernel.
@@ -91,12 +92,7 @@ impl Oracle {
             return Ok(Arc::clone(&answer.outputs));
         }
         let outputs = self.answer(task, shape, seed, None)?;
-        let weak = |e: BadReference| {
-            Failure::usage(format!("shape `{}`: {e}", shape.name)).hint(
-                "change how inputs are drawn, the reference, or the tolerance; \
-                 `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
-            )
-        };
+        let weak = |e: BadReference| self.not_to_judge_by(e, shape);
         for output in &outputs {
             output.validate(task.manifest().nonfinite).map_err(weak)?;
         }
@@ -117,6 +113,22 @@ impl Oracle {
             self.answers.pop_front();
         }
         Ok(outputs)
+    }
+
+    fn not_to_judge_by(&self, why: BadReference, shape: &Shape) -> Failure {
+        let failure = Failure::usage(format!("shape `{}`: {why}", shape.name)).hint(
+            "change how inputs are drawn, the reference, or the tolerance; \
+             `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
+        );
+        let fills_buffers = self.program.as_ref().is_some_and(|p| !is_python(p));
+        match why {
+            // What outputs hold before a launch is often no number.
+            BadReference::Nonfinite { argument, .. } if fills_buffers => failure.hint(format!(
+                "or does the reference never write that element? then `{argument}` needs a smaller `shape`, or \
+                 `role = \"inout\"` if it is to stay as it was"
+            )),
+            _ => failure,
+        }
     }
 
     /// Whether answers are computed, and not read from files.
@@ -156,7 +168,7 @@ impl Oracle {
             }
             return Ok(outputs);
         };
-        let bytes = self.run(task, &program, problem)?;
+        let bytes = self.run(task, &program, shape, &problem, 0)?;
         let narrow = task.reference_is_narrow();
         let mut rest = bytes.as_slice();
         for output in &mut outputs {
@@ -178,14 +190,15 @@ impl Oracle {
         &mut self,
         task: &Task,
         program: &Program,
-        problem: Problem,
+        shape: &Shape,
+        problem: &Problem,
+        poison: u64,
     ) -> Result<Vec<u8>, Failure> {
-        let shape = problem.shape.clone();
         // A reference worker can be killed from outside (memory pressure, say); that is no
         // verdict on anything, so it is tried again.
         let mut attempts = 0;
         loop {
-            match self.try_run(program, &problem) {
+            match self.try_run(program, problem, poison) {
                 Ok(bytes) => return Ok(bytes),
                 Err(WorkerEnd::Signal(9)) if attempts < OUTSIDE_KILLS_FORGIVEN => {
                     attempts += 1;
@@ -204,16 +217,24 @@ impl Oracle {
                 Err(end) => {
                     self.worker = None;
                     let why = end.in_words(&|argument| task.argument_name(argument));
-                    return Err(Failure::usage(format!(
-                        "the reference failed on shape `{shape}`: {why}"
+                    let advice = advice::after(&end, task, shape, program);
+                    let failure = Failure::usage(format!(
+                        "the reference failed on shape `{}`: {why}",
+                        problem.shape
                     ))
-                    .hint(how_to_look(program)));
+                    .hint(advice.first);
+                    return Err(advice.others.into_iter().fold(failure, Failure::hint));
                 }
             }
         }
     }
 
-    fn try_run(&mut self, program: &Program, problem: &Problem) -> Result<Vec<u8>, WorkerEnd> {
+    fn try_run(
+        &mut self,
+        program: &Program,
+        problem: &Problem,
+        poison: u64,
+    ) -> Result<Vec<u8>, WorkerEnd> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => {
@@ -229,7 +250,7 @@ impl Oracle {
         let answer = worker.request(
             &Request::Check {
                 cores: Cores::Any,
-                poison: 0,
+                poison,
             },
             REFERENCE_DEADLINE,
         )?;
@@ -264,31 +285,6 @@ fn originals(problem: &Problem) -> Vec<Option<Vec<u8>>> {
 
 fn is_python(program: &Program) -> bool {
     matches!(program.worker, WorkerKind::Python(_))
-}
-
-/// How a user finds out why a reference fails: by the kind of program it is.
-fn how_to_look(program: &Program) -> String {
-    match program.worker {
-        WorkerKind::Python(_) | WorkerKind::WatchedPython { .. } => {
-            let path = Path::new(&program.image);
-            let folder = path.parent().unwrap_or(Path::new("."));
-            let module = path.file_stem().unwrap_or_default().to_string_lossy();
-            format!(
-                "call it by hand on arrays of this shape: cd '{}' && {} -c 'import {module}; print({module}.{}(...))'",
-                folder.display(),
-                settings::python(),
-                program.symbol
-            )
-        }
-        WorkerKind::Cuda { .. } | WorkerKind::Watched { .. } => {
-            "launch it from a small program of your own under `compute-sanitizer`: its buffers are exactly as large as declared"
-                .into()
-        }
-        WorkerKind::Cpu { .. } | WorkerKind::Compile(_) => {
-            "run it under a debugger or -fsanitize=address: its buffers are exactly as large as declared"
-                .into()
-        }
-    }
 }
 
 fn read_array(task: &Task, shape: &Shape, output: &Expected) -> Result<Vec<u8>, Failure> {

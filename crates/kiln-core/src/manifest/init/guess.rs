@@ -3,6 +3,7 @@
 use super::body::{self, Bounds, Use};
 use super::source::{Function, Parameter, Passing};
 use crate::diagnostic::printable;
+use crate::dtype::DType;
 
 /// A size of the problem.
 #[derive(Debug, PartialEq)]
@@ -218,6 +219,14 @@ fn buffer(
         notes.push("the shape".to_string());
     }
     notes.extend(doubt.map(String::from));
+    let draw = match role {
+        "output" => None,
+        _ => parameter.dtype.and_then(whole_range),
+    };
+    if draw.is_some() {
+        notes.push("the values it may hold".to_string());
+    }
+    let draw = draw.map_or(String::new(), |draw| format!(", draw = {draw}"));
     let bytes = parameter
         .dtype
         .zip(extents.as_ref())
@@ -236,13 +245,25 @@ fn buffer(
     Argument {
         line: with_notes(
             format!(
-                "{name} = {{ dtype = \"{dtype}\", shape = [{}]{role} }}",
+                "{name} = {{ dtype = \"{dtype}\", shape = [{}]{role}{draw} }}",
                 shape.join(", ")
             ),
             &notes,
         ),
         bytes,
         is_buffer: true,
+    }
+}
+
+/// All values of a small integer type: pixels and samples use them, and by default only small numbers are
+/// drawn, for which a kernel that drops high bits is right. Wider integers may be anything, indices too.
+fn whole_range(dtype: DType) -> Option<&'static str> {
+    match dtype {
+        DType::I8 => Some(r#"{ kind = "integers", low = -128, high = 127 }"#),
+        DType::U8 => Some(r#"{ kind = "integers", low = 0, high = 255 }"#),
+        DType::I16 => Some(r#"{ kind = "integers", low = -32768, high = 32767 }"#),
+        DType::U16 => Some(r#"{ kind = "integers", low = 0, high = 65535 }"#),
+        _ => None,
     }
 }
 

@@ -174,7 +174,7 @@ fn broken_sources_give_a_manifest_or_an_error() {
     for case in 0..3_000 {
         let text = mutate(source, &mut random);
         let file_name = ["f.c", "f.cu"][case % 2];
-        if let Ok(manifest) = first_manifest(file_name, &text) {
+        if let Ok(manifest) = first_manifest(file_name, &text, None) {
             assert!(Manifest::parse(&manifest.text).is_ok());
         }
     }

@@ -31,12 +31,7 @@ fn relations_hold_or_do_not() {
 }
 
 fn span(from: i64, to: i64, step: i64) -> Range {
-    Range {
-        from,
-        to,
-        step,
-        is_given: false,
-    }
+    Range { from, to, step }
 }
 
 #[test]
@@ -71,7 +66,10 @@ fn dimensions_vary_as_the_shapes_do_and_modes_do_not() {
             (0, 1, multiple),
             (0, 2, Relation::AtMost),
             (1, 0, Relation::AtMost),
-            (1, 2, Relation::AtMost)
+            (1, 2, Relation::AtMost),
+            // The mode, which is held, so that order is all that is kept.
+            (4, 0, Relation::AtMost),
+            (4, 2, Relation::AtMost)
         ]
     );
     assert_eq!(unseen.parents.len(), 4);
@@ -89,21 +87,15 @@ fn what_the_author_says_of_a_dimension_counts() {
         "domain = { S = { from = 8, to = 1000 }, MODE = { from = 1, to = 3 }, KV = { from = 50 } }";
     let given = manifest(&text, domain);
     let unseen = Unseen::of(&given).unwrap();
-    let author = |from, to, step| {
-        Some(Range {
-            is_given: true,
-            ..span(from, to, step)
-        })
-    };
     assert_eq!(
         unseen.ranges,
         // Beyond all shapes, and so nowhere, is KV.
         [
             Some(span(2, 4, 2)),
             None,
-            author(8, 1000, 32),
+            Some(span(8, 1000, 32)),
             None,
-            author(1, 3, 1)
+            Some(span(1, 3, 1))
         ]
     );
     // What is given follows no relation.

@@ -233,7 +233,7 @@ impl Confirmer<'_> {
 /// Whether other garbage in memory that nobody has written makes other outputs, and the same garbage the same ones.
 /// `first` is what garbage 0 gave, `launch` runs again on the same inputs. A kernel that is not deterministic, or
 /// behaves differently every other time, does not keep to this order by chance.
-fn depends_on_leftovers<E>(
+pub(in crate::engine) fn depends_on_leftovers<E>(
     first: &[u8],
     mut launch: impl FnMut(u64) -> Result<Vec<u8>, E>,
 ) -> Result<bool, E> {
