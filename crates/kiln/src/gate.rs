@@ -6,6 +6,7 @@
 
 pub mod baseline;
 mod git;
+mod inside;
 pub mod judge;
 pub mod junit;
 pub mod markdown;
@@ -16,6 +17,6 @@ mod stage;
 mod tree;
 
 pub use judge::{Answer, Checker, Findings, judge};
-pub use side::{Origin, Side, config_on, contender, default_config, resolve, settle};
+pub use side::{Origin, Side, config_on, contender, default_config, resolve, resolve_both, settle};
 pub use spec::parse_config;
 pub use stage::{Shapes, Stage, time_briefly};

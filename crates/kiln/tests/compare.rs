@@ -231,3 +231,70 @@ fn mistakes_say_what_to_do() {
         );
     }
 }
+
+/// The layout `kiln init` writes: the manifest's source reads the tunables and includes the file with the function.
+#[test]
+fn included_files_are_compared_inside_the_source() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    // Only inside the wrapper does UNROLL=1 take longer.
+    let bare = scale_source(1)
+        .replace(
+            "#ifndef UNROLL\n#define UNROLL 4\n#endif",
+            "#include \"repeats.h\"",
+        )
+        .replace("r < 1", "r < REPEATS");
+    project
+        .write(
+            "scale_tunable.c",
+            "#if UNROLL == 1\n#define REPEATS 3\n#endif\n#include \"scale.c\"\n",
+        )
+        .write("repeats.h", "#ifndef REPEATS\n#define REPEATS 1\n#endif\n")
+        .write("scale.c", &bare)
+        .write("scale.old.c", &bare)
+        .write("old/scale.c", &bare.replace("repeats.h", "own.h"))
+        .write("old/own.h", "#include \"../repeats.h\"\n")
+        .replace(
+            "kiln.toml",
+            "source = \"scale.c\"",
+            "source = \"scale_tunable.c\"",
+        );
+    for (a, b, said) in [
+        (
+            "scale.old.c@UNROLL=1",
+            "scale.c@UNROLL=2",
+            "`scale.old.c` is built inside `scale_tunable.c`, in place of `scale.c`",
+        ),
+        (
+            "scale.c@UNROLL=1",
+            "UNROLL=2",
+            "`scale.c` is built inside `scale_tunable.c`, which includes it",
+        ),
+        (
+            "old/scale.c@UNROLL=1",
+            "baseline",
+            "`old/scale.c` is built inside `scale_tunable.c`, in place of `scale.c`",
+        ),
+    ] {
+        let document = project.json(&["compare", a, b, "--json"], &[FASTER]);
+        let notes = document["notes"].to_string();
+        assert!(notes.contains(said), "{notes}");
+        assert_eq!(document["shapes"][0]["a_config"], "UNROLL=1");
+    }
+}
+
+#[test]
+fn a_file_that_reads_no_tunable_has_no_config() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    let bare = scale_source(3).replace("#ifndef UNROLL\n#define UNROLL 4\n#endif\n", "");
+    project.write("bare.c", &bare);
+    let document = project.json(&["compare", "UNROLL=1", "bare.c", "--json"], &[SLOWER]);
+    let shape = &document["shapes"][0];
+    assert_eq!(shape["a_config"], "UNROLL=1");
+    assert!(shape["b_config"].is_null(), "{shape}");
+    let notes = document["notes"].to_string();
+    let said =
+        "`bare.c` reads none of the tunables that `scale.c` reads: the config has no effect on it";
+    assert!(notes.contains(said), "{notes}");
+}

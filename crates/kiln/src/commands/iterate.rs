@@ -197,6 +197,9 @@ fn measure(
         },
     };
     let mut findings = judge(stage, &[pairing], settings)?;
+    for note in &findings.notes {
+        printer::talk(&format!("note: {}", printable(note)));
+    }
     findings
         .shapes
         .pop()

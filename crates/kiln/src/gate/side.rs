@@ -1,12 +1,13 @@
 //! One side of a comparison: where its kernel comes from, and in which config it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_core::study::Study;
 use kiln_core::trial::{Assignment, Outcome};
 
 use super::git;
+use super::inside::{self, Given, Place, Surroundings};
 use super::spec::{Spec, Values};
 use super::stage::Stage;
 use super::tree::Tree;
@@ -40,6 +41,18 @@ pub struct Side {
 
 /// What a user named, ready to be built.
 pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
+    resolve_beside(stage, text, None)
+}
+
+/// Both sides of a comparison: a file on one may say where a file on the other belongs.
+pub fn resolve_both(stage: &Stage, a: &str, b: &str) -> Result<(Side, Side), Failure> {
+    Ok((
+        resolve_beside(stage, a, Some(b))?,
+        resolve_beside(stage, b, Some(a))?,
+    ))
+}
+
+fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side, Failure> {
     let mut notes = Vec::new();
     let (origin, config) = match Spec::parse(text)? {
         Spec::Baseline => (Origin::Baseline, None),
@@ -58,7 +71,13 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
                 Failure::usage(format!("cannot use `{}`: {e}", path.display()))
                     .hint("source files are found from the folder kiln runs in")
             })?;
-            (Origin::Source(absolute), config)
+            let other = match other.map(Spec::parse).transpose()? {
+                Some(Spec::Source { path, .. }) => path.canonicalize().ok(),
+                _ => None,
+            };
+            let (origin, note) = source_origin(stage, &path, absolute, other.as_deref())?;
+            notes.extend(note);
+            (origin, config)
         }
         Spec::Git {
             revision,
@@ -74,6 +93,47 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
         origin,
         config,
         notes,
+    })
+}
+
+/// A file as a kernel by itself, or inside the manifest's source, and a note where it is the latter.
+fn source_origin(
+    stage: &Stage,
+    typed: &Path,
+    path: PathBuf,
+    other: Option<&Path>,
+) -> Result<(Origin, Option<String>), Failure> {
+    let target = stage.file.manifest.target().name.clone();
+    let task = stage.task(&target, &[])?;
+    let (typed, source) = (typed.display(), &task.manifest().kernel.source.value);
+    let place = Surroundings::of(&task).place(&Given::read(&task, &path), other);
+    Ok(match place {
+        Place::Whole => (Origin::Source(path), None),
+        Place::Included => {
+            let note = format!("`{typed}` is built inside `{source}`, which includes it");
+            (Origin::Current, Some(note))
+        }
+        Place::Instead(replaced) => {
+            let tree = inside::tree_with(&task, &replaced, &path)?;
+            let name = replaced.strip_prefix(task.file.dir()).unwrap_or(&replaced);
+            let note = format!(
+                "`{typed}` is built inside `{source}`, in place of `{}`",
+                name.display()
+            );
+            (Origin::Tree(Arc::new(tree)), Some(note))
+        }
+    })
+}
+
+/// Why a config says nothing about a side: its kernel reads no tunable, and the manifest's source does.
+pub fn without_effect(task: &Task, side: &Side, contender: &Contender) -> Option<String> {
+    let own = contender.own.as_deref()?;
+    (own.reads_no_tunable() && !task.reads_no_tunable()).then(|| {
+        format!(
+            "`{}` reads none of the tunables that `{}` reads: the config has no effect on it",
+            side.label,
+            task.manifest().kernel.source.value
+        )
     })
 }
 
