@@ -3,11 +3,12 @@
 
 use std::time::Instant;
 
+use kiln_core::manifest::BaselineKind;
 use kiln_core::trial::{Assignment, Outcome};
 use kiln_core::verdict::Verdict;
 use kiln_core::verdict::sequential::{Look, holm};
 
-use super::side::{self, Side};
+use super::side::{self, Origin, Side};
 use super::stage::Stage;
 use crate::cache;
 use crate::engine::crew::Crew;
@@ -234,11 +235,16 @@ fn telling_config(
     contender: &Contender,
     notes: &mut Vec<String>,
 ) -> Option<Assignment> {
+    let baseline = task.manifest().baseline.as_ref().map(|b| &b.kind);
+    let has_config = match side.origin {
+        Origin::Baseline => matches!(baseline, Some(BaselineKind::Config { .. })),
+        _ => true,
+    };
     if let Some(note) = side::without_effect(task, side, contender) {
         notes.push(note);
         return None;
     }
-    Some(contender.config.clone())
+    has_config.then(|| contender.config.clone())
 }
 
 /// Tries contenders on every shape that is checked before anything counts.
