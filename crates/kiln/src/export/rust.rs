@@ -10,6 +10,7 @@ use std::fmt::Write;
 use kiln_core::dtype::DType;
 use kiln_core::expression::Code;
 use kiln_core::manifest::{Argument, ArgumentKind, Language, Role};
+use kiln_core::value::Value;
 
 use super::c_source;
 use super::cpp::{
@@ -63,6 +64,9 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
             header::comment(entry).replace(['[', ']'], "|")
         );
     }
+    for sentence in plan.frozen() {
+        let _ = writeln!(text, "//! - {sentence}");
+    }
     text.push_str(
         "#![allow(non_snake_case, unused_parens, clippy::all)]\n\n#[allow(dead_code)]\nmod arithmetic;\n",
     );
@@ -85,6 +89,7 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
         "/// The size of a problem.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct Dimensions {{\n{}}}\n",
         fields.concat()
     );
+    text.push_str(&scalars_text(plan));
     text.push_str(&known(plan));
     for config in &plan.configs {
         text.push_str(&config_text(plan, config)?);
@@ -95,6 +100,42 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
     }
     Ok(text)
+}
+
+/// The scalars that a call may set, with their defaults; nothing where there are none.
+fn scalars_text(plan: &Plan) -> String {
+    if plan.settable.is_empty() {
+        return String::new();
+    }
+    let (mut fields, mut defaults) = (String::new(), String::new());
+    for (settable, argument) in plan.scalars() {
+        let (name, kind) = (parameter(argument), element(argument.dtype));
+        let value = match &settable.default {
+            // Rounded once, as kiln rounds it.
+            Value::Float(number) => format!("{number:?}_f64 as {kind}"),
+            other => other.to_string(),
+        };
+        let _ = writeln!(fields, "    pub {name}: {kind},");
+        let _ = writeln!(defaults, "            {name}: {value},");
+    }
+    format!(
+        "/// Scalars of the kernel. The defaults are the manifest's, and what was checked and timed.\n\
+         #[derive(Clone, Copy, Debug, PartialEq)]\npub struct Scalars {{\n{fields}}}\n\n\
+         impl Default for Scalars {{\n    fn default() -> Scalars {{\n        Scalars {{\n{defaults}        }}\n    }}\n}}\n\n"
+    )
+}
+
+/// A scalar in a call: what the caller says, or what follows from the dimensions.
+fn passed_scalar(
+    plan: &Plan,
+    place: usize,
+    argument: &Argument,
+    value: &ConfigArgument,
+) -> Result<String, Failure> {
+    match plan.is_settable(place) {
+        true => Ok(format!("scalars.{}", parameter(argument))),
+        false => scalar(plan, argument, value),
+    }
 }
 
 fn known(plan: &Plan) -> String {
