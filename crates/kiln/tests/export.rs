@@ -185,6 +185,13 @@ int main() {
     for (long i = 0; i < 4; i++) four[i] = float(i);
     facts::run({4, 1}, four.data(), doubled.data(), told.data(), 2.0f);
     std::printf("scale 2: %g %g\n", double(doubled[1]), double(doubled[3]));
+    for (long n : {0L, -5L}) {
+        try {
+            facts::run({n, 1}, four.data(), doubled.data(), told.data());
+        } catch (const kiln_export::Error &error) {
+            std::printf("%s\n", error.what());
+        }
+    }
 }
 "#;
 
@@ -209,6 +216,9 @@ fn main() {
     let mut doubled = Aligned::zeros(4);
     run_with(&Dimensions { N: 4, MODE: 1 }, &Scalars { scale: 2.0 }, &four, &mut doubled, &mut told).unwrap();
     println!("scale 2: {} {}", doubled[1], doubled[3]);
+    for N in [0, -5] {
+        println!("{}", run(&Dimensions { N, MODE: 1 }, &four, &mut doubled, &mut told).unwrap_err());
+    }
     assert!(run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]).is_err(), "too short a buffer");
 }
 "#;
@@ -252,6 +262,13 @@ fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
     );
 
     assert_eq!(lines[8], "scale 2: 2 6", "{from_cpp}");
+    assert_eq!(
+        lines[9..],
+        [
+            "dimension `N` is 0, expected at least 1",
+            "dimension `N` is -5, expected at least 1"
+        ]
+    );
     let readme = fs::read_to_string(cpp.join("README.md")).unwrap();
     let said =
         "- a call may set `scale`; it is 1.5 by default, and was checked and timed with that only";

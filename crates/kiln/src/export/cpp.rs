@@ -224,10 +224,12 @@ fn chooser(plan: &Plan) -> String {
             format!("distance(d.{field}, known()[i].dimensions.{field})")
         })
         .collect();
+    let checked = |d: &String| format!("    at_least_one(d.{}, \"{d}\");\n", names::safe(d));
+    let checks: String = plan.dimensions.iter().map(checked).collect();
     let _ = writeln!(
         text,
         "/// The config for a problem: its own, else that of the nearest shape on which it is legal. An error where there is none.\n\
-         template <class Usable> Choice choose(const Dimensions &d, Usable usable) {{\n    \
+         template <class Usable> Choice choose(const Dimensions &d, Usable usable) {{\n{checks}    \
          Choice best = {{-1, nullptr, false}};\n    double least_distance = std::numeric_limits<double>::infinity();\n    \
          for (int i = 0; i < KNOWN_COUNT; i++) {{\n        double away = {};\n        \
          if (away < least_distance && usable(known()[i].config) && legal(known()[i].config, d)) {{\n            \

@@ -230,6 +230,8 @@ fn chooser(plan: &Plan) -> String {
             format!("distance(d.{field}, known.dimensions.{field})")
         })
         .collect();
+    let checked = |d: &String| format!("    at_least_one(d.{}, {d:?})?;\n", names::safe(d));
+    let checks: String = plan.dimensions.iter().map(checked).collect();
     let _ = writeln!(
         text,
         "        _ => Ok(false),\n    }};\n    holds.unwrap_or(false)\n}}\n\n\
@@ -237,7 +239,7 @@ fn chooser(plan: &Plan) -> String {
          /// The shape whose config it is.\n    pub from: &'static Known,\n    \
          /// That very shape was tuned; otherwise it is the nearest one whose config is legal here.\n    pub exact: bool,\n}}\n\n\
          /// The config for a problem among those that can be used: its own, else that of the nearest shape on which it is legal.\n\
-         pub fn choose(d: &Dimensions, usable: impl Fn(usize) -> bool) -> Result<Choice, Error> {{\n    let mut best: Option<(f64, &'static Known)> = None;\n    \
+         pub fn choose(d: &Dimensions, usable: impl Fn(usize) -> bool) -> Result<Choice, Error> {{\n{checks}    let mut best: Option<(f64, &'static Known)> = None;\n    \
          for known in &KNOWN {{\n        let away = {};\n        \
          if best.is_none_or(|(least, _)| away < least) && usable(known.config) && legal(known.config, d) {{\n            best = Some((away, known));\n        }}\n    }}\n    \
          let (away, from) = best.ok_or_else(|| Error({:?}.into()))?;\n    Ok(Choice {{ config: from.config, from, exact: away == 0.0 }})\n}}\n",
