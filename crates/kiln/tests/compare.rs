@@ -203,6 +203,33 @@ fn studies() {
     );
     let output = project.run(&["compare", "study:7", "UNROLL=1"]);
     assert_eq!(output.status.code(), Some(2));
+
+    // A config that nobody typed, from before a tunable was added, is said to be just that.
+    project.replace("kiln.toml", "[1, 2, 4]\n", "[1, 2, 4]\nSTRIP = [0, 8]\n");
+    for arguments in [
+        &["compare", "study:1", "UNROLL=1,STRIP=0"][..],
+        &["compare", "scale.c", "baseline"],
+        &["iterate", "--hypothesis", "strips stay in the cache"],
+    ] {
+        let output = project.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("study 1's winner is from before `STRIP` was added"),
+            "{said}"
+        );
+        assert!(said.contains("`kiln tune` finds a config"), "{said}");
+        assert!(said.contains(",STRIP=0`"), "{said}");
+    }
+    project.replace("kiln.toml", "UNROLL = [1, 2, 4]\n", "");
+    let output = project.run(&["compare", "study:1", "STRIP=0"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(
+            "study 1's winner is from before `STRIP` was added and `UNROLL` was taken out"
+        ),
+        "{said}"
+    );
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_core::study::Study;
-use kiln_core::trial::{Assignment, Outcome};
+use kiln_core::trial::Outcome;
 
+use super::config::{Chosen, config_on, default_config};
 use super::git;
 use super::inside::{self, Given, Place, Surroundings};
-use super::spec::{Spec, Values};
+use super::spec::Spec;
 use super::stage::Stage;
 use super::tree::Tree;
 use crate::engine::evaluate::Contender;
@@ -35,7 +36,7 @@ pub struct Side {
     pub label: String,
     pub origin: Origin,
     /// `None` where the other side's will do.
-    pub config: Option<Values>,
+    pub config: Option<Chosen>,
     pub notes: Vec<String>,
 }
 
@@ -56,7 +57,7 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
     let mut notes = Vec::new();
     let (origin, config) = match Spec::parse(text)? {
         Spec::Baseline => (Origin::Baseline, None),
-        Spec::Config(values) => (Origin::Current, Some(values)),
+        Spec::Config(values) => (Origin::Current, Some(values.into())),
         Spec::Study(id) => {
             let study = study(stage, id)?;
             let winner = study.winner().ok_or_else(|| {
@@ -64,7 +65,10 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
                     .hint(format!("`kiln studies show {id}` says what came of it"))
             })?;
             notes.extend(changed_since(stage, &study)?);
-            (Origin::Current, Some(winner.config.clone()))
+            (
+                Origin::Current,
+                Some(Chosen::winner_of(&study, &winner.config)),
+            )
         }
         Spec::Source { path, config } => {
             let absolute = path.canonicalize().map_err(|e| {
@@ -77,7 +81,7 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
             };
             let (origin, note) = source_origin(stage, &path, absolute, other.as_deref())?;
             notes.extend(note);
-            (origin, config)
+            (origin, config.map(Chosen::from))
         }
         Spec::Git {
             revision,
@@ -85,7 +89,7 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
             config,
         } => {
             let tree = git::checkout(&stage.file, &revision, path.as_deref())?;
-            (Origin::Tree(Arc::new(tree)), config)
+            (Origin::Tree(Arc::new(tree)), config.map(Chosen::from))
         }
     };
     Ok(Side {
@@ -153,28 +157,6 @@ pub fn settle(stage: &Stage, task: &Task, sides: [&mut Side; 2]) -> Result<(), F
     Ok(())
 }
 
-/// The config a kernel runs in where nobody says: the latest winner's, else the only one there is.
-pub fn default_config(stage: &Stage, task: &Task) -> Result<Values, Failure> {
-    if task.space.count() == Some(1) {
-        return task.any_config();
-    }
-    let none = || {
-        Failure::usage(format!(
-            "which config of `{}` is meant?",
-            stage.file.manifest.kernel.name
-        ))
-        .hint("give one, as `NAME=VALUE,…`, or find one with `kiln tune`")
-    };
-    let store = SqliteStore::open_existing(&stage.file.root)?.ok_or_else(none)?;
-    let name = stage.file.name();
-    let won = store.studies()?.into_iter().rev().find(|s| {
-        s.header.manifest == name && s.winner.is_some() && s.header.replayed_from.is_none()
-    });
-    let study = store.study(won.ok_or_else(none)?.id)?;
-    let winner = study.winner().ok_or_else(none)?;
-    Ok(winner.config.clone())
-}
-
 pub fn study(stage: &Stage, id: u64) -> Result<Study, Failure> {
     let store = SqliteStore::open_existing(&stage.file.root)?;
     let store =
@@ -202,35 +184,6 @@ fn changed_since(stage: &Stage, study: &Study) -> Result<Option<String>, Failure
             study.winner().map_or(String::new(), |w| config_text(&w.config).replace(' ', ","))
         )
     }))
-}
-
-/// A config of a task from values by name; tunables without a choice need not be named.
-pub fn config_on(task: &Task, label: &str, values: &Values) -> Result<Assignment, Failure> {
-    let mut values = values.clone();
-    for tunable in task.space.tunables() {
-        let named = values.iter().any(|(name, _)| *name == tunable.name);
-        if let ([only], false) = (tunable.values.as_slice(), named) {
-            values.push((tunable.name.clone(), only.clone()));
-        }
-    }
-    let found = task.space.config_from(&values).map_err(|e| {
-        let failure = Failure::usage(format!("`{label}`: {e}"));
-        match e.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure.hint("a config names every tunable that has a choice: `NAME=VALUE,…`"),
-        }
-    })?;
-    if !task.space.contains(&found) {
-        let rules = task.space.broken_rules(&found);
-        let rules: Vec<String> = rules.iter().map(|r| format!("`{}`", r.name)).collect();
-        return Err(Failure::usage(format!(
-            "`{label}`: the config is not valid on shape `{}`: it breaks {}",
-            task.manifest().target().name,
-            rules.join(", ")
-        ))
-        .hint("`kiln check --explain` shows what each rule removes"));
-    }
-    Ok(task.space.assignment(&found))
 }
 
 /// A side built for a task. `Ok(Err(outcome))`: it does not compile, or a gate refuses it.
