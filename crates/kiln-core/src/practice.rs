@@ -12,7 +12,7 @@ use crate::study::Study;
 mod changing;
 mod measuring;
 mod preparing;
-mod source_text;
+pub mod source_text;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {

@@ -5,7 +5,9 @@
 //! corrects over all shapes, and [`report`] tells people, programs and CI.
 
 pub mod baseline;
+mod config;
 mod git;
+mod inside;
 pub mod judge;
 pub mod junit;
 pub mod markdown;
@@ -15,7 +17,8 @@ mod spec;
 mod stage;
 mod tree;
 
+pub use config::{Chosen, config_on, default_config};
 pub use judge::{Answer, Checker, Findings, judge};
-pub use side::{Origin, Side, config_on, contender, default_config, resolve, settle};
+pub use side::{Origin, Side, contender, resolve, resolve_both, settle};
 pub use spec::parse_config;
 pub use stage::{Shapes, Stage, time_briefly};

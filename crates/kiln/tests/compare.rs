@@ -203,6 +203,33 @@ fn studies() {
     );
     let output = project.run(&["compare", "study:7", "UNROLL=1"]);
     assert_eq!(output.status.code(), Some(2));
+
+    // A config that nobody typed, from before a tunable was added, is said to be just that.
+    project.replace("kiln.toml", "[1, 2, 4]\n", "[1, 2, 4]\nSTRIP = [0, 8]\n");
+    for arguments in [
+        &["compare", "study:1", "UNROLL=1,STRIP=0"][..],
+        &["compare", "scale.c", "baseline"],
+        &["iterate", "--hypothesis", "strips stay in the cache"],
+    ] {
+        let output = project.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("study 1's winner is from before `STRIP` was added"),
+            "{said}"
+        );
+        assert!(said.contains("`kiln tune` finds a config"), "{said}");
+        assert!(said.contains(",STRIP=0`"), "{said}");
+    }
+    project.replace("kiln.toml", "UNROLL = [1, 2, 4]\n", "");
+    let output = project.run(&["compare", "study:1", "STRIP=0"]);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains(
+            "study 1's winner is from before `STRIP` was added and `UNROLL` was taken out"
+        ),
+        "{said}"
+    );
 }
 
 #[test]
@@ -230,4 +257,73 @@ fn mistakes_say_what_to_do() {
             text(&output.stderr)
         );
     }
+}
+
+/// The layout `kiln init` writes: the manifest's source reads the tunables and includes the file with the function.
+#[test]
+fn included_files_are_compared_inside_the_source() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    // Only inside the wrapper does UNROLL=1 take longer.
+    let bare = scale_source(1)
+        .replace(
+            "#ifndef UNROLL\n#define UNROLL 4\n#endif",
+            "#include \"repeats.h\"",
+        )
+        .replace("r < 1", "r < REPEATS");
+    project
+        .write(
+            "scale_tunable.c",
+            "#if UNROLL == 1\n#define REPEATS 3\n#endif\n#include \"scale.c\"\n",
+        )
+        .write("repeats.h", "#ifndef REPEATS\n#define REPEATS 1\n#endif\n")
+        .write("scale.c", &bare)
+        .write("scale.old.c", &bare)
+        .write("old/scale.c", &bare.replace("repeats.h", "own.h"))
+        .write("old/own.h", "#include \"../repeats.h\"\n")
+        .replace(
+            "kiln.toml",
+            "source = \"scale.c\"",
+            "source = \"scale_tunable.c\"",
+        );
+    for (a, b, said) in [
+        (
+            "scale.old.c@UNROLL=1",
+            "scale.c@UNROLL=2",
+            "`scale.old.c` is built inside `scale_tunable.c`, in place of `scale.c`",
+        ),
+        (
+            "scale.c@UNROLL=1",
+            "UNROLL=2",
+            "`scale.c` is built inside `scale_tunable.c`, which includes it",
+        ),
+        (
+            "old/scale.c@UNROLL=1",
+            "baseline",
+            "`old/scale.c` is built inside `scale_tunable.c`, in place of `scale.c`",
+        ),
+    ] {
+        let document = project.json(&["compare", a, b, "--json"], &[FASTER]);
+        let notes = document["notes"].to_string();
+        assert!(notes.contains(said), "{notes}");
+        let shape = &document["shapes"][0];
+        assert_eq!(shape["a_config"], "UNROLL=1");
+        assert_eq!(shape["b_config"].is_null(), b == "baseline", "{shape}");
+    }
+}
+
+#[test]
+fn a_file_that_reads_no_tunable_has_no_config() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    let bare = scale_source(3).replace("#ifndef UNROLL\n#define UNROLL 4\n#endif\n", "");
+    project.write("bare.c", &bare);
+    let document = project.json(&["compare", "UNROLL=1", "bare.c", "--json"], &[SLOWER]);
+    let shape = &document["shapes"][0];
+    assert_eq!(shape["a_config"], "UNROLL=1");
+    assert!(shape["b_config"].is_null(), "{shape}");
+    let notes = document["notes"].to_string();
+    let said =
+        "`bare.c` reads none of the tunables that `scale.c` reads: the config has no effect on it";
+    assert!(notes.contains(said), "{notes}");
 }

@@ -118,6 +118,15 @@ fn a_table_says_what_runs_where_and_why() {
     );
     assert!(mine.contains("no package of kiln's"), "{mine}");
     export(&project, &["--to", "json", "--out", "table", "--force"]);
+    assert_eq!(
+        table["scalars"],
+        json!([{"name": "scale", "default": 1.5}]),
+        "no other is a plain number"
+    );
+    project.replace("kiln.toml", "value = 1.5", "value = \"-(2 + 1) / 2\"");
+    export(&project, &["--to", "json", "--out", "table", "--force"]);
+    let table = package(&project.root.join("table"));
+    assert_eq!(table["scalars"][0]["default"], -1.5);
     let cubin = refused(&project, &[&FROM_FILE[..], &["--to", "cubin"]].concat());
     assert!(cubin.contains("kernel in C"), "{cubin}");
 }
@@ -172,6 +181,17 @@ int main() {
     } catch (const kiln_export::Error &error) {
         std::printf("%s\n", error.what());
     }
+    kiln_export::Aligned<float> four(4), doubled(4);
+    for (long i = 0; i < 4; i++) four[i] = float(i);
+    facts::run({4, 1}, four.data(), doubled.data(), told.data(), 2.0f);
+    std::printf("scale 2: %g %g\n", double(doubled[1]), double(doubled[3]));
+    for (long n : {0L, -5L}) {
+        try {
+            facts::run({n, 1}, four.data(), doubled.data(), told.data());
+        } catch (const kiln_export::Error &error) {
+            std::printf("%s\n", error.what());
+        }
+    }
 }
 "#;
 
@@ -192,6 +212,13 @@ fn main() {
     assert!(run(&Dimensions { N: 1000, MODE: 1 }, &x[1..], &mut y, &mut told).is_err());
     println!("misaligned");
     println!("{}", choose(&Dimensions { N: 1001, MODE: 1 }, |_| true).unwrap_err());
+    let four = Aligned::from(&[0.0_f32, 1.0, 2.0, 3.0][..]);
+    let mut doubled = Aligned::zeros(4);
+    run_with(&Dimensions { N: 4, MODE: 1 }, &Scalars { scale: 2.0 }, &four, &mut doubled, &mut told).unwrap();
+    println!("scale 2: {} {}", doubled[1], doubled[3]);
+    for N in [0, -5] {
+        println!("{}", run(&Dimensions { N, MODE: 1 }, &four, &mut doubled, &mut told).unwrap_err());
+    }
     assert!(run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]).is_err(), "too short a buffer");
 }
 "#;
@@ -233,6 +260,19 @@ fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
         lines[7].contains("no exported config is legal"),
         "{from_cpp}"
     );
+
+    assert_eq!(lines[8], "scale 2: 2 6", "{from_cpp}");
+    assert_eq!(
+        lines[9..],
+        [
+            "dimension `N` is 0, expected at least 1",
+            "dimension `N` is -5, expected at least 1"
+        ]
+    );
+    let readme = fs::read_to_string(cpp.join("README.md")).unwrap();
+    let said =
+        "- a call may set `scale`; it is 1.5 by default, and was checked and timed with that only";
+    assert!(readme.contains(said), "{readme}");
 
     export(&project, &["--to", "rust", "--out", "rust"]);
     let rust = project.root.join("rust");

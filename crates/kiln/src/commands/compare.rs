@@ -9,7 +9,7 @@ use crate::engine::versus::Budget;
 use crate::exit::{Exit, Failure};
 use crate::gate::judge::{Pairing, Settings};
 use crate::gate::junit::Undecided;
-use crate::gate::{Findings, Shapes, Stage, judge, junit, markdown, report, resolve, settle};
+use crate::gate::{Findings, Shapes, Stage, judge, junit, markdown, report, resolve_both, settle};
 use crate::packed::{self, Existing};
 use crate::{printer, project};
 
@@ -19,7 +19,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
     let path = manifest(args.path.as_deref())?;
     let stage = Stage::open(&path, args.how.no_wait)?;
     let shapes = stage.shapes(&wanted(&stage, &args.how.shapes))?;
-    let (mut a, mut b) = (resolve(&stage, &args.a)?, resolve(&stage, &args.b)?);
+    let (mut a, mut b) = resolve_both(&stage, &args.a, &args.b)?;
     let first = shapes.first().map(String::as_str).unwrap_or_default();
     settle(&stage, &stage.task(first, &shapes)?, [&mut a, &mut b])?;
     let pairings: Vec<Pairing> = shapes

@@ -14,8 +14,8 @@ use crate::gate::baseline;
 use crate::gate::judge::{Checker, Pairing};
 use crate::gate::junit::Undecided;
 use crate::gate::{
-    Answer, Findings, Origin, Shapes, Side, Stage, config_on, contender, default_config, judge,
-    parse_config,
+    Answer, Chosen, Findings, Origin, Shapes, Side, Stage, config_on, contender, default_config,
+    judge, parse_config,
 };
 use crate::packed::Existing;
 use crate::task::Task;
@@ -39,7 +39,12 @@ fn current(args: &GateArgs) -> Result<Side, Failure> {
     Ok(Side {
         label: CURRENT.into(),
         origin: Origin::Current,
-        config: args.config.as_deref().map(parse_config).transpose()?,
+        config: args
+            .config
+            .as_deref()
+            .map(parse_config)
+            .transpose()?
+            .map(Chosen::from),
         notes: Vec::new(),
     })
 }
@@ -107,7 +112,10 @@ fn check(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure>
         let entry = &file.shapes[shape];
         let mut b = current(args)?;
         b.notes = notes(&stage, entry, args.config.is_some());
-        b.config.get_or_insert_with(|| entry.values());
+        b.config.get_or_insert_with(|| {
+            let from = format!("the config in `{}`", baseline.display());
+            Chosen::from_place(entry.values(), from)
+        });
         pairings.push(Pairing {
             shape: shape.clone(),
             a: recorded(&file, entry, baseline)?,
@@ -158,7 +166,7 @@ fn recorded(file: &BaselineFile, entry: &Entry, path: &Path) -> Result<Side, Fai
     Ok(Side {
         label: format!("{}{revision}", name.display()),
         origin: Origin::Tree(Arc::new(baseline::tree(file, entry)?)),
-        config: Some(entry.values()),
+        config: Some(entry.values().into()),
         notes: Vec::new(),
     })
 }

@@ -176,8 +176,8 @@ fn measure(
     incumbent: &Incumbent,
 ) -> Result<ShapeFinding, Failure> {
     let config = match &args.config {
-        Some(text) => parse_config(text)?,
-        None => incumbent.version.config.clone(),
+        Some(text) => parse_config(text)?.into(),
+        None => incumbent.config(),
     };
     let pairing = Pairing {
         shape: shape.to_string(),
@@ -197,6 +197,9 @@ fn measure(
         },
     };
     let mut findings = judge(stage, &[pairing], settings)?;
+    for note in &findings.notes {
+        printer::talk(&format!("note: {}", printable(note)));
+    }
     findings
         .shapes
         .pop()

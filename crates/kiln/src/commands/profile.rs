@@ -12,7 +12,7 @@ use kiln_core::value::Value;
 use crate::cli::ProfileArgs;
 use crate::commands::compare;
 use crate::exit::{Exit, Failure};
-use crate::gate::{Shapes, Stage, config_on, default_config, parse_config};
+use crate::gate::{Chosen, Shapes, Stage, config_on, default_config, parse_config};
 use crate::learn;
 use crate::packed;
 use crate::printer;
@@ -224,9 +224,9 @@ fn values(
     stage: &Stage,
     shapes: &[String],
     meant: &Meant,
-) -> Result<Values, Failure> {
+) -> Result<Chosen, Failure> {
     if let Some(text) = &args.config {
-        return parse_config(text);
+        return Ok(parse_config(text)?.into());
     }
     if let Some(study) = &meant.study {
         return of_study(study);
@@ -236,11 +236,14 @@ fn values(
 }
 
 /// The winner of a study, else the fastest there was.
-fn of_study(study: &Study) -> Result<Values, Failure> {
+fn of_study(study: &Study) -> Result<Chosen, Failure> {
     if let Some(winner) = study.winner() {
-        return Ok(winner.config.clone());
+        return Ok(Chosen::winner_of(study, &winner.config));
     }
-    let best = study.best().map(|(trial, _)| trial.config.clone());
+    let best = study.best().map(|(trial, _)| {
+        let from = format!("study {}'s best config", study.id);
+        Chosen::from_place(trial.config.clone(), from)
+    });
     best.ok_or_else(|| {
         Failure::usage(format!("study {} has no config that works", study.id)).hint(format!(
             "`kiln studies show {}` says what came of it",
@@ -344,7 +347,7 @@ impl Known {
         let manifest = &file.manifest;
         let values = match (&args.config, study) {
             (Some(text), _) => parse_config(text)?,
-            (None, Some(study)) => of_study(study)?,
+            (None, Some(study)) => of_study(study)?.values,
             (None, None) => Values::new(),
         };
         if let Some((unknown, _)) = values

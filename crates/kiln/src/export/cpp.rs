@@ -17,7 +17,7 @@ use super::files::Folder;
 use super::header;
 use super::names;
 use super::package::Package;
-use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::plan::{ConfigArgument, ConfigPlan, Plan, Settable};
 use crate::exit::Failure;
 
 const CODE: Code = Code::Cpp;
@@ -70,6 +70,9 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     );
     for entry in &plan.dispatch {
         let _ = writeln!(text, "// {}", header::comment(entry));
+    }
+    for sentence in plan.frozen() {
+        let _ = writeln!(text, "// {sentence}.");
     }
     let runtime = match plan.language {
         Language::Cuda => "kiln_driver.hpp",
@@ -221,10 +224,12 @@ fn chooser(plan: &Plan) -> String {
             format!("distance(d.{field}, known()[i].dimensions.{field})")
         })
         .collect();
+    let checked = |d: &String| format!("    at_least_one(d.{}, \"{d}\");\n", names::safe(d));
+    let checks: String = plan.dimensions.iter().map(checked).collect();
     let _ = writeln!(
         text,
         "/// The config for a problem: its own, else that of the nearest shape on which it is legal. An error where there is none.\n\
-         template <class Usable> Choice choose(const Dimensions &d, Usable usable) {{\n    \
+         template <class Usable> Choice choose(const Dimensions &d, Usable usable) {{\n{checks}    \
          Choice best = {{-1, nullptr, false}};\n    double least_distance = std::numeric_limits<double>::infinity();\n    \
          for (int i = 0; i < KNOWN_COUNT; i++) {{\n        double away = {};\n        \
          if (away < least_distance && usable(known()[i].config) && legal(known()[i].config, d)) {{\n            \
@@ -249,11 +254,53 @@ fn element(dtype: DType) -> &'static str {
 pub fn parameter(argument: &Argument) -> String {
     let name = names::safe(&argument.name);
     match name.as_str() {
-        "d" | "choice" | "stream" | "arguments" | "known" | "legal" | "choose" | "self" => {
+        "d" | "choice" | "stream" | "arguments" | "known" | "legal" | "choose" | "self"
+        | "scalars" | "buffers" | "device" | "function" | "functions" | "folder" | "parameters" => {
             format!("{name}_")
         }
+        // Generated code counts its variables so.
+        other if is_counted(other) => format!("{name}_"),
         _ => name,
     }
+}
+
+fn is_counted(name: &str) -> bool {
+    let digits = name.strip_prefix('a').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Scalars that a call may set, as the last parameters of a function.
+fn scalar_parameters(plan: &Plan) -> Result<Vec<String>, Failure> {
+    let arguments = &plan.configs[0].arguments;
+    plan.scalars()
+        .map(|(settable, argument)| {
+            let (kind, default) = scalar(plan, argument, &arguments[settable.place])?;
+            Ok(format!("{kind} {} = {default}", parameter(argument)))
+        })
+        .collect()
+}
+
+/// The lines that say which they are, for a comment above the function.
+fn scalar_comment(plan: &Plan, indent: &str) -> String {
+    let line = |(s, a): (&Settable, &Argument)| {
+        let (name, default) = (parameter(a), &s.default);
+        format!("{indent}/// `{name}` was checked and timed as {default} only.\n")
+    };
+    plan.scalars().map(line).collect()
+}
+
+/// A scalar in a call: what the caller says, or what follows from the dimensions.
+fn passed_scalar(
+    plan: &Plan,
+    place: usize,
+    argument: &Argument,
+    value: &ConfigArgument,
+) -> Result<(String, String), Failure> {
+    let (kind, text) = scalar(plan, argument, value)?;
+    Ok(match plan.is_settable(place) {
+        true => (kind, parameter(argument)),
+        false => (kind, text),
+    })
 }
 
 /// A scalar with its value: its type and how it is written.

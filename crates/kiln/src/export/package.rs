@@ -30,6 +30,11 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether there is a function that a program calls, with the kernel's arguments.
+    pub fn is_called(self) -> bool {
+        matches!(self, Target::Torch | Target::Cpp | Target::Rust)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Target::Torch => "torch",
@@ -59,6 +64,9 @@ pub struct Package {
     pub manifest: String,
     pub dimensions: Vec<String>,
     pub parameters: Vec<Parameter>,
+    /// Scalars of the kernel that a call may set.
+    #[serde(default)]
+    pub scalars: Vec<Parameter>,
     pub arguments: Vec<PackagedArgument>,
     pub configs: Vec<PackagedConfig>,
     pub dispatch: Vec<Dispatch>,
@@ -178,7 +186,10 @@ impl Package {
             target,
             entry: plan.entry.clone(),
             confirmed,
-            notes: winners.notes.clone(),
+            notes: match target.is_called() {
+                true => [winners.notes.clone(), plan.frozen()].concat(),
+                false => winners.notes.clone(),
+            },
             created: crate::report::terminal::date(crate::export::winners::now_unix_ms()),
             kiln_version: env!("CARGO_PKG_VERSION").into(),
             manifest: plan.manifest.clone(),
@@ -189,6 +200,13 @@ impl Package {
                 .map(|(name, default)| Parameter {
                     name: name.clone(),
                     default: default.clone(),
+                })
+                .collect(),
+            scalars: plan
+                .scalars()
+                .map(|(scalar, argument)| Parameter {
+                    name: argument.name.clone(),
+                    default: Some(scalar.default.clone()),
                 })
                 .collect(),
             arguments: plan
@@ -239,6 +257,19 @@ impl Package {
         );
         for note in &self.notes {
             let _ = writeln!(text, "- {}", kiln_core::escape::markdown(note));
+        }
+        if self.target.is_called() {
+            for scalar in &self.scalars {
+                let default = scalar
+                    .default
+                    .as_ref()
+                    .map_or(String::new(), Value::to_string);
+                let _ = writeln!(
+                    text,
+                    "- a call may set `{}`; it is {default} by default, and was checked and timed with that only",
+                    scalar.name
+                );
+            }
         }
         let _ = writeln!(
             text,

@@ -37,9 +37,17 @@ pub struct Plan {
     /// Where a dimension is read from a tensor: its name, the argument, the axis.
     pub inferred: Vec<(String, usize, usize)>,
     pub arguments: Vec<Argument>,
+    /// Scalars that a call may set, by their place among the arguments.
+    pub settable: Vec<Settable>,
     pub configs: Vec<ConfigPlan>,
     pub dispatch: Vec<Dispatch>,
     pub fallback: Option<Fallback>,
+}
+
+/// A scalar that the manifest gives as a plain number. Answers were checked and times measured with that.
+pub struct Settable {
+    pub place: usize,
+    pub default: Value,
 }
 
 pub struct Fallback {
@@ -107,6 +115,7 @@ impl Plan {
             computed: Vec::new(),
             inferred: Vec::new(),
             arguments: manifest.arguments.clone(),
+            settable: settable(&manifest.arguments),
             configs: Vec::new(),
             dispatch: Vec::new(),
             fallback: fallback(file)?,
@@ -163,6 +172,41 @@ impl Plan {
         }
     }
 
+    /// A scalar that a call may set, as a caller of Python writes it.
+    pub fn scalar_name(&self, argument: &Argument) -> String {
+        let name = names::safe(&argument.name);
+        let mut parameters = self.parameters.iter();
+        match parameters.any(|(taken, _)| self.parameter_name(taken) == name) {
+            true => format!("{name}_"),
+            false => name,
+        }
+    }
+
+    /// Scalars a call may set, with their arguments.
+    pub fn scalars(&self) -> impl Iterator<Item = (&Settable, &Argument)> {
+        let settable = self.settable.iter();
+        settable.filter_map(|s| Some((s, self.arguments.get(s.place)?)))
+    }
+
+    pub fn is_settable(&self, place: usize) -> bool {
+        self.settable.iter().any(|s| s.place == place)
+    }
+
+    /// Scalars that are the same number in every call, with a sentence for each.
+    pub fn frozen(&self) -> Vec<String> {
+        let arguments = self.arguments.iter().enumerate();
+        arguments
+            .filter(|(place, _)| !self.is_settable(*place))
+            .filter_map(|(_, argument)| {
+                let number = plain_number(argument)?;
+                Some(format!(
+                    "`{}` is always {number} in this package: the manifest gives it a constant",
+                    argument.name
+                ))
+            })
+            .collect()
+    }
+
     /// Arguments a caller gives: inputs, and what is read and written.
     pub fn inputs(&self) -> impl Iterator<Item = (usize, &Argument)> {
         self.buffers(&[Role::Input, Role::InOut])
@@ -210,6 +254,38 @@ impl Plan {
         Failure::usage(format!("`{}` cannot be exported: {error}", self.kernel))
             .hint("write the expression with whole numbers, `//`, comparisons and kiln's functions")
     }
+}
+
+/// The number a scalar has whatever the shape and the config.
+fn plain_number(argument: &Argument) -> Option<Value> {
+    let ArgumentKind::Scalar { value } = &argument.kind else {
+        return None;
+    };
+    // `-0.5` is an expression too.
+    match value.with_values(&[]).as_value()? {
+        Value::Int(number) => Some(Value::Int(*number)),
+        Value::Bool(truth) => Some(Value::Int(i64::from(*truth))),
+        Value::Float(number) if number.is_finite() => Some(Value::Float(*number)),
+        _ => None,
+    }
+}
+
+fn settable(arguments: &[Argument]) -> Vec<Settable> {
+    let arguments = arguments.iter().enumerate();
+    arguments
+        // Neither C++ nor Rust has a type for half precision.
+        .filter(|(_, argument)| !matches!(argument.dtype, DType::F16 | DType::Bf16))
+        .filter_map(|(place, argument)| {
+            let default = plain_number(argument)?;
+            // The same as in a launch of kiln's: a whole number where the type is one.
+            let default = match (argument.dtype.is_float(), default) {
+                (true, number) => Value::Float(number.as_f64()?),
+                (false, number @ Value::Int(_)) => number,
+                (false, _) => return None,
+            };
+            Some(Settable { place, default })
+        })
+        .collect()
 }
 
 /// A dimension as it is written in a language.

@@ -106,7 +106,15 @@ fn table(plan: &Plan) -> Result<String, Failure> {
     for argument in &plan.arguments {
         let _ = writeln!(out, "    {},", argument_text(argument));
     }
-    out.push_str("]\n\n");
+    let scalars: Vec<String> = plan
+        .scalars()
+        .map(|(s, _)| format!("({}, {})", s.place, literal(&json!(s.default))))
+        .collect();
+    let _ = writeln!(
+        out,
+        "]\n# Scalars that a call may set: which argument, and what it is otherwise.\nSCALARS = {}\n",
+        tuple(&scalars)
+    );
     out.push_str(&dimensions(plan)?);
     out.push_str(&extents(plan)?);
     for config in &plan.configs {
@@ -290,6 +298,11 @@ fn module(plan: &Plan, package: &Package) -> String {
         .iter()
         .map(|(name, _)| plan.parameter_name(name))
         .collect();
+    let scalars: Vec<(String, String)> = plan
+        .scalars()
+        .map(|(s, a)| (plan.scalar_name(a), literal(&json!(s.default))))
+        .collect();
+    let scalar_names: Vec<String> = scalars.iter().map(|(name, _)| name.clone()).collect();
     let written: Vec<String> = plan
         .parameters
         .iter()
@@ -298,6 +311,11 @@ fn module(plan: &Plan, package: &Package) -> String {
             Some(value) => format!("{name}={}", literal(&json!(value))),
             None => name.clone(),
         })
+        .chain(
+            scalars
+                .iter()
+                .map(|(name, value)| format!("{name}={value}")),
+        )
         .collect();
     let kinds: Vec<String> = plan
         .parameters
@@ -309,6 +327,14 @@ fn module(plan: &Plan, package: &Package) -> String {
                 _ => "int",
             };
             format!("(\"{name}\", \"{kind}\")")
+        })
+        .collect();
+    let scalar_kinds: Vec<String> = plan
+        .scalars()
+        .zip(&scalars)
+        .map(|((_, a), (name, value))| {
+            let kind = if a.dtype.is_float() { "float" } else { "int" };
+            format!("(\"{name}={value}\", \"{kind}\")")
         })
         .collect();
     let signature = match written.is_empty() {
@@ -330,8 +356,17 @@ fn module(plan: &Plan, package: &Package) -> String {
     if !writes.is_empty() {
         told.push_str(&format!(" Writes into {}.", writes.join(", ")));
     }
+    for (name, value) in &scalars {
+        told.push_str(&format!(" `{name}` was checked and timed as {value} only."));
+    }
+    for sentence in plan.frozen() {
+        told.push_str(&format!(" {sentence}."));
+    }
+    let told = told.trim_start();
     let (tensors_tuple, parameters_tuple) = (tuple(&tensors), tuple(&parameters));
-    let all = [tensors.clone(), parameters.clone()].concat().join(", ");
+    let scalars_tuple = tuple(&scalar_names);
+    let all = [tensors.clone(), parameters.clone(), scalar_names];
+    let all = all.concat().join(", ");
     let plain: Vec<String> = tensors
         .iter()
         .map(|t| format!("type({t}) in _PLAIN"))
@@ -349,12 +384,12 @@ fn module(plan: &Plan, package: &Package) -> String {
          import os as _os\n\nfrom . import _runtime, _table\nfrom ._runtime import FallsBack, KernelError, NearestShape\n\n\
          __all__ = [\"{name}\", \"explain\", \"dispatch\", \"prepare\", \"nearest\", \"FallsBack\", \"KernelError\", \"NearestShape\"]\n\n\
          _kernel = _runtime.Kernel(_table, _os.path.dirname(_os.path.abspath(__file__)))\n\
-         _operator = _kernel.register([{kinds}])\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n\n\n\
+         _operator = _kernel.register([{kinds}], [{scalar_kinds}])\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n\n\n\
          def {name}({signature}):\n    \"\"\"{told}\"\"\"\n    \
          # Past the operator's dispatch, which takes longer than all else, unless somebody watches it.\n    \
-         if not _compiling() and {plain}:\n        return _kernel({tensors_tuple}, {parameters_tuple})\n    return _operator({all})\n\n\n\
+         if not _compiling() and {plain}:\n        return _kernel({tensors_tuple}, {parameters_tuple}, {scalars_tuple})\n    return _operator({all})\n\n\n\
          def explain({signature}):\n    \"\"\"What a call would run, and why, as a dictionary.\"\"\"\n    \
-         return _kernel.explain({tensors_tuple}, {parameters_tuple})\n\n\n\
+         return _kernel.explain({tensors_tuple}, {parameters_tuple}, {scalars_tuple})\n\n\n\
          def dispatch():\n    \"\"\"Every shape that was tuned, its config and the evidence.\"\"\"\n    \
          return [dict(entry, dimensions=dict(zip(_table.DIMENSIONS, entry[\"dimensions\"]))) for entry in _table.DISPATCH]\n\n\n\
          def prepare(device=None):\n    \"\"\"Loads every image that fits a device; returns how many there are.\"\"\"\n    \
@@ -364,6 +399,7 @@ fn module(plan: &Plan, package: &Package) -> String {
         kernel = plan.kernel,
         version = package.kiln_version,
         kinds = kinds.join(", "),
+        scalar_kinds = scalar_kinds.join(", "),
         plain = plain.join(" and "),
     )
 }

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use kiln_core::dtype::DType;
 use kiln_core::expression::Code;
 use kiln_core::manifest::{Argument, ArgumentKind, Language, Role};
+use kiln_core::value::Value;
 
 use super::c_source;
 use super::cpp::{
@@ -63,6 +64,9 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
             header::comment(entry).replace(['[', ']'], "|")
         );
     }
+    for sentence in plan.frozen() {
+        let _ = writeln!(text, "//! - {sentence}");
+    }
     text.push_str(
         "#![allow(non_snake_case, unused_parens, clippy::all)]\n\n#[allow(dead_code)]\nmod arithmetic;\n",
     );
@@ -85,6 +89,7 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
         "/// The size of a problem.\n#[derive(Clone, Copy, Debug, PartialEq, Eq)]\npub struct Dimensions {{\n{}}}\n",
         fields.concat()
     );
+    text.push_str(&scalars_text(plan));
     text.push_str(&known(plan));
     for config in &plan.configs {
         text.push_str(&config_text(plan, config)?);
@@ -95,6 +100,42 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
     }
     Ok(text)
+}
+
+/// The scalars that a call may set, with their defaults; nothing where there are none.
+fn scalars_text(plan: &Plan) -> String {
+    if plan.settable.is_empty() {
+        return String::new();
+    }
+    let (mut fields, mut defaults) = (String::new(), String::new());
+    for (settable, argument) in plan.scalars() {
+        let (name, kind) = (parameter(argument), element(argument.dtype));
+        let value = match &settable.default {
+            // Rounded once, as kiln rounds it.
+            Value::Float(number) => format!("{number:?}_f64 as {kind}"),
+            other => other.to_string(),
+        };
+        let _ = writeln!(fields, "    pub {name}: {kind},");
+        let _ = writeln!(defaults, "            {name}: {value},");
+    }
+    format!(
+        "/// Scalars of the kernel. The defaults are the manifest's, and what was checked and timed.\n\
+         #[derive(Clone, Copy, Debug, PartialEq)]\npub struct Scalars {{\n{fields}}}\n\n\
+         impl Default for Scalars {{\n    fn default() -> Scalars {{\n        Scalars {{\n{defaults}        }}\n    }}\n}}\n\n"
+    )
+}
+
+/// A scalar in a call: what the caller says, or what follows from the dimensions.
+fn passed_scalar(
+    plan: &Plan,
+    place: usize,
+    argument: &Argument,
+    value: &ConfigArgument,
+) -> Result<String, Failure> {
+    match plan.is_settable(place) {
+        true => Ok(format!("scalars.{}", parameter(argument))),
+        false => scalar(plan, argument, value),
+    }
 }
 
 fn known(plan: &Plan) -> String {
@@ -189,6 +230,8 @@ fn chooser(plan: &Plan) -> String {
             format!("distance(d.{field}, known.dimensions.{field})")
         })
         .collect();
+    let checked = |d: &String| format!("    at_least_one(d.{}, {d:?})?;\n", names::safe(d));
+    let checks: String = plan.dimensions.iter().map(checked).collect();
     let _ = writeln!(
         text,
         "        _ => Ok(false),\n    }};\n    holds.unwrap_or(false)\n}}\n\n\
@@ -196,7 +239,7 @@ fn chooser(plan: &Plan) -> String {
          /// The shape whose config it is.\n    pub from: &'static Known,\n    \
          /// That very shape was tuned; otherwise it is the nearest one whose config is legal here.\n    pub exact: bool,\n}}\n\n\
          /// The config for a problem among those that can be used: its own, else that of the nearest shape on which it is legal.\n\
-         pub fn choose(d: &Dimensions, usable: impl Fn(usize) -> bool) -> Result<Choice, Error> {{\n    let mut best: Option<(f64, &'static Known)> = None;\n    \
+         pub fn choose(d: &Dimensions, usable: impl Fn(usize) -> bool) -> Result<Choice, Error> {{\n{checks}    let mut best: Option<(f64, &'static Known)> = None;\n    \
          for known in &KNOWN {{\n        let away = {};\n        \
          if best.is_none_or(|(least, _)| away < least) && usable(known.config) && legal(known.config, d) {{\n            best = Some((away, known));\n        }}\n    }}\n    \
          let (away, from) = best.ok_or_else(|| Error({:?}.into()))?;\n    Ok(Choice {{ config: from.config, from, exact: away == 0.0 }})\n}}\n",

@@ -344,7 +344,7 @@ fn contender(
         return Ok(Err("the package does not have its config".into()));
     };
     let values: Assignment = packaged.values.clone().into_iter().collect();
-    let config = gate::config_on(task, &packaged.id, &values)?;
+    let config = gate::config_on(task, &packaged.id, &values.into())?;
     if let Some(image) = image_for(packaged, stage) {
         let path: PathBuf = inside(folder, &image.file).ok_or_else(|| {
             Failure::usage("an image lies outside the package")
@@ -370,7 +370,7 @@ fn contender(
     let side = Side {
         label: packaged.id.clone(),
         origin: Origin::Current,
-        config: Some(config),
+        config: Some(config.into()),
         notes: Vec::new(),
     };
     Ok(gate::contender(stage, task, &side)?.map_err(|outcome| outcome.to_string()))

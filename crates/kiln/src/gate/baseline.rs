@@ -99,29 +99,31 @@ pub fn unpack(sources: &Sources) -> Result<Tree, Failure> {
 
 /// Manifest, kernel source and what that includes from the project, as they are now.
 pub fn sources_of(task: &Task) -> Result<Sources, Failure> {
-    let root = &task.file.root;
-    let relative = |path: &Path| -> Result<String, Failure> {
-        let inside = path.strip_prefix(root).ok().and_then(Path::to_str);
-        inside.map(str::to_string).ok_or_else(|| {
-            Failure::usage(format!(
-                "`{}` cannot be recorded: it lies outside the project `{}`",
-                path.display(),
-                root.display()
-            ))
-            .hint("copy it into the project")
-        })
-    };
     let mut files = BTreeMap::new();
     for (path, text) in task.kernel_files() {
         let path = path.canonicalize().unwrap_or(path);
-        files.insert(relative(&path)?, text);
+        files.insert(within_project(task, &path)?, text);
     }
-    let manifest = relative(&task.file.path)?;
+    let manifest = within_project(task, &task.file.path)?;
     files.insert(manifest.clone(), task.file.text.clone());
     Ok(Sources {
         revision: git::head(task.file.dir()),
         manifest,
         files,
+    })
+}
+
+/// A path as seen from the project's folder.
+pub fn within_project(task: &Task, path: &Path) -> Result<String, Failure> {
+    let root = &task.file.root;
+    let inside = path.strip_prefix(root).ok().and_then(Path::to_str);
+    inside.map(str::to_string).ok_or_else(|| {
+        Failure::usage(format!(
+            "`{}` cannot be taken along: it lies outside the project `{}`",
+            path.display(),
+            root.display()
+        ))
+        .hint("copy it into the project")
     })
 }
 

@@ -3,11 +3,12 @@
 
 use std::time::Instant;
 
+use kiln_core::manifest::BaselineKind;
 use kiln_core::trial::{Assignment, Outcome};
 use kiln_core::verdict::Verdict;
 use kiln_core::verdict::sequential::{Look, holm};
 
-use super::side::{self, Side};
+use super::side::{self, Origin, Side};
 use super::stage::Stage;
 use crate::cache;
 use crate::engine::crew::Crew;
@@ -72,8 +73,11 @@ pub struct ShapeFinding {
     pub dimensions: Vec<(String, i64)>,
     /// Where the manifest speaks of it.
     pub line: usize,
+    /// `None` where a side has no config, or none that makes a difference.
     pub a_config: Option<Assignment>,
     pub b_config: Option<Assignment>,
+    /// What a reader should know about the sides here.
+    pub notes: Vec<String>,
     pub result: Result<Judged, Fallen>,
     pub seconds: f64,
 }
@@ -117,13 +121,15 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
             pairings.len()
         ));
         let task = stage.task(&pairing.shape, &names)?;
-        for note in pairing.a.notes.iter().chain(&pairing.b.notes) {
+        let plan = (settings, names.len());
+        let finding = one_shape(stage, &task, pairing, plan, &mut started)?;
+        let sides = pairing.a.notes.iter().chain(&pairing.b.notes);
+        for note in sides.chain(&finding.notes) {
             if !notes.contains(note) {
                 notes.push(note.clone());
             }
         }
-        let plan = (settings, names.len());
-        shapes.push(one_shape(stage, &task, pairing, plan, &mut started)?);
+        shapes.push(finding);
     }
     let mut looks: Vec<&mut Look> = shapes
         .iter_mut()
@@ -157,6 +163,7 @@ fn one_shape(
         line: stage.line_of(&pairing.shape),
         a_config: None,
         b_config: None,
+        notes: Vec::new(),
         result: Err(Fallen {
             side: versus::Side::A,
             outcome: None,
@@ -187,8 +194,8 @@ fn one_shape(
         return Err(Failure::new(Exit::Bug, "a comparison has two sides"));
     };
     side::may_come_second(b)?;
-    finding.a_config = Some(a.config.clone());
-    finding.b_config = Some(b.config.clone());
+    finding.a_config = telling_config(task, &pairing.a, a, &mut finding.notes);
+    finding.b_config = telling_config(task, &pairing.b, b, &mut finding.notes);
     let mut oracle = Oracle::new(task, &stage.pool)?;
     let secret = cache::random_u64();
     let mut checker = Checker::new(task);
@@ -219,6 +226,25 @@ fn one_shape(
     finding.result = versus::judge(sides, &plan, processes)?;
     finding.seconds = started.elapsed().as_secs_f64();
     Ok(finding)
+}
+
+/// The config of a side, where it says anything about what was built.
+fn telling_config(
+    task: &Task,
+    side: &Side,
+    contender: &Contender,
+    notes: &mut Vec<String>,
+) -> Option<Assignment> {
+    let baseline = task.manifest().baseline.as_ref().map(|b| &b.kind);
+    let has_config = match side.origin {
+        Origin::Baseline => matches!(baseline, Some(BaselineKind::Config { .. })),
+        _ => true,
+    };
+    if let Some(note) = side::without_effect(task, side, contender) {
+        notes.push(note);
+        return None;
+    }
+    has_config.then(|| contender.config.clone())
 }
 
 /// Tries contenders on every shape that is checked before anything counts.

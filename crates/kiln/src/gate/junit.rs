@@ -119,6 +119,7 @@ mod tests {
                 line: 7,
                 a_config: None,
                 b_config: None,
+                notes: Vec::new(),
                 result: Err(Fallen {
                     side: Side::B,
                     outcome: None,

@@ -1,13 +1,15 @@
 //! One side of a comparison: where its kernel comes from, and in which config it runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kiln_core::study::Study;
-use kiln_core::trial::{Assignment, Outcome};
+use kiln_core::trial::Outcome;
 
+use super::config::{Chosen, config_on, default_config};
 use super::git;
-use super::spec::{Spec, Values};
+use super::inside::{self, Given, Place, Surroundings};
+use super::spec::Spec;
 use super::stage::Stage;
 use super::tree::Tree;
 use crate::engine::evaluate::Contender;
@@ -34,16 +36,28 @@ pub struct Side {
     pub label: String,
     pub origin: Origin,
     /// `None` where the other side's will do.
-    pub config: Option<Values>,
+    pub config: Option<Chosen>,
     pub notes: Vec<String>,
 }
 
 /// What a user named, ready to be built.
 pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
+    resolve_beside(stage, text, None)
+}
+
+/// Both sides of a comparison: a file on one may say where a file on the other belongs.
+pub fn resolve_both(stage: &Stage, a: &str, b: &str) -> Result<(Side, Side), Failure> {
+    Ok((
+        resolve_beside(stage, a, Some(b))?,
+        resolve_beside(stage, b, Some(a))?,
+    ))
+}
+
+fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side, Failure> {
     let mut notes = Vec::new();
     let (origin, config) = match Spec::parse(text)? {
         Spec::Baseline => (Origin::Baseline, None),
-        Spec::Config(values) => (Origin::Current, Some(values)),
+        Spec::Config(values) => (Origin::Current, Some(values.into())),
         Spec::Study(id) => {
             let study = study(stage, id)?;
             let winner = study.winner().ok_or_else(|| {
@@ -51,14 +65,23 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
                     .hint(format!("`kiln studies show {id}` says what came of it"))
             })?;
             notes.extend(changed_since(stage, &study)?);
-            (Origin::Current, Some(winner.config.clone()))
+            (
+                Origin::Current,
+                Some(Chosen::winner_of(&study, &winner.config)),
+            )
         }
         Spec::Source { path, config } => {
             let absolute = path.canonicalize().map_err(|e| {
                 Failure::usage(format!("cannot use `{}`: {e}", path.display()))
                     .hint("source files are found from the folder kiln runs in")
             })?;
-            (Origin::Source(absolute), config)
+            let other = match other.map(Spec::parse).transpose()? {
+                Some(Spec::Source { path, .. }) => path.canonicalize().ok(),
+                _ => None,
+            };
+            let (origin, note) = source_origin(stage, &path, absolute, other.as_deref())?;
+            notes.extend(note);
+            (origin, config.map(Chosen::from))
         }
         Spec::Git {
             revision,
@@ -66,7 +89,7 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
             config,
         } => {
             let tree = git::checkout(&stage.file, &revision, path.as_deref())?;
-            (Origin::Tree(Arc::new(tree)), config)
+            (Origin::Tree(Arc::new(tree)), config.map(Chosen::from))
         }
     };
     Ok(Side {
@@ -74,6 +97,47 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
         origin,
         config,
         notes,
+    })
+}
+
+/// A file as a kernel by itself, or inside the manifest's source, and a note where it is the latter.
+fn source_origin(
+    stage: &Stage,
+    typed: &Path,
+    path: PathBuf,
+    other: Option<&Path>,
+) -> Result<(Origin, Option<String>), Failure> {
+    let target = stage.file.manifest.target().name.clone();
+    let task = stage.task(&target, &[])?;
+    let (typed, source) = (typed.display(), &task.manifest().kernel.source.value);
+    let place = Surroundings::of(&task).place(&Given::read(&task, &path), other);
+    Ok(match place {
+        Place::Whole => (Origin::Source(path), None),
+        Place::Included => {
+            let note = format!("`{typed}` is built inside `{source}`, which includes it");
+            (Origin::Current, Some(note))
+        }
+        Place::Instead(replaced) => {
+            let tree = inside::tree_with(&task, &replaced, &path)?;
+            let name = replaced.strip_prefix(task.file.dir()).unwrap_or(&replaced);
+            let note = format!(
+                "`{typed}` is built inside `{source}`, in place of `{}`",
+                name.display()
+            );
+            (Origin::Tree(Arc::new(tree)), Some(note))
+        }
+    })
+}
+
+/// Why a config says nothing about a side: its kernel reads no tunable, and the manifest's source does.
+pub fn without_effect(task: &Task, side: &Side, contender: &Contender) -> Option<String> {
+    let own = contender.own.as_deref()?;
+    (own.reads_no_tunable() && !task.reads_no_tunable()).then(|| {
+        format!(
+            "`{}` reads none of the tunables that `{}` reads: the config has no effect on it",
+            side.label,
+            task.manifest().kernel.source.value
+        )
     })
 }
 
@@ -91,28 +155,6 @@ pub fn settle(stage: &Stage, task: &Task, sides: [&mut Side; 2]) -> Result<(), F
         });
     }
     Ok(())
-}
-
-/// The config a kernel runs in where nobody says: the latest winner's, else the only one there is.
-pub fn default_config(stage: &Stage, task: &Task) -> Result<Values, Failure> {
-    if task.space.count() == Some(1) {
-        return task.any_config();
-    }
-    let none = || {
-        Failure::usage(format!(
-            "which config of `{}` is meant?",
-            stage.file.manifest.kernel.name
-        ))
-        .hint("give one, as `NAME=VALUE,…`, or find one with `kiln tune`")
-    };
-    let store = SqliteStore::open_existing(&stage.file.root)?.ok_or_else(none)?;
-    let name = stage.file.name();
-    let won = store.studies()?.into_iter().rev().find(|s| {
-        s.header.manifest == name && s.winner.is_some() && s.header.replayed_from.is_none()
-    });
-    let study = store.study(won.ok_or_else(none)?.id)?;
-    let winner = study.winner().ok_or_else(none)?;
-    Ok(winner.config.clone())
 }
 
 pub fn study(stage: &Stage, id: u64) -> Result<Study, Failure> {
@@ -141,35 +183,6 @@ fn changed_since(stage: &Stage, study: &Study) -> Result<Option<String>, Failure
             study.winner().map_or(String::new(), |w| config_text(&w.config).replace(' ', ","))
         )
     }))
-}
-
-/// A config of a task from values by name; tunables without a choice need not be named.
-pub fn config_on(task: &Task, label: &str, values: &Values) -> Result<Assignment, Failure> {
-    let mut values = values.clone();
-    for tunable in task.space.tunables() {
-        let named = values.iter().any(|(name, _)| *name == tunable.name);
-        if let ([only], false) = (tunable.values.as_slice(), named) {
-            values.push((tunable.name.clone(), only.clone()));
-        }
-    }
-    let found = task.space.config_from(&values).map_err(|e| {
-        let failure = Failure::usage(format!("`{label}`: {e}"));
-        match e.hint() {
-            Some(hint) => failure.hint(hint),
-            None => failure.hint("a config names every tunable that has a choice: `NAME=VALUE,…`"),
-        }
-    })?;
-    if !task.space.contains(&found) {
-        let rules = task.space.broken_rules(&found);
-        let rules: Vec<String> = rules.iter().map(|r| format!("`{}`", r.name)).collect();
-        return Err(Failure::usage(format!(
-            "`{label}`: the config is not valid on shape `{}`: it breaks {}",
-            task.manifest().target().name,
-            rules.join(", ")
-        ))
-        .hint("`kiln check --explain` shows what each rule removes"));
-    }
-    Ok(task.space.assignment(&found))
 }
 
 /// A side built for a task. `Ok(Err(outcome))`: it does not compile, or a gate refuses it.

@@ -19,7 +19,7 @@ use kiln_core::value::Value;
 use kiln_device::cc::FIXED_FLAGS;
 use kiln_device::python::Mode;
 
-use super::includes::included;
+use super::includes::{has_word, included, words};
 use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
@@ -28,14 +28,6 @@ use crate::engine::{interrupt, interrupted, jail};
 use crate::exit::Failure;
 use crate::settings;
 use crate::toolchain::child;
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-}
-
-fn has_word(text: &str, word: &str) -> bool {
-    words(text).any(|found| found == word)
-}
 
 const COMPILE_MEMORY_BYTES: u64 = 8 << 30;
 
@@ -377,6 +369,34 @@ impl Task {
     /// The kernel's source and all it includes from the project.
     pub fn kernel_files(&self) -> Vec<(PathBuf, String)> {
         self.closure(vec![self.source.clone()])
+    }
+
+    /// A file and all it includes from the project.
+    pub fn files_from(&self, path: &Path) -> Vec<(PathBuf, String)> {
+        self.closure(vec![path.to_path_buf()])
+    }
+
+    pub fn source_path(&self) -> &Path {
+        &self.source
+    }
+
+    /// What the kernel's source includes itself, as far as it is the project's.
+    pub fn included_by_source(&self) -> Vec<PathBuf> {
+        let folders: Vec<PathBuf> = self.include_dirs.iter().map(PathBuf::from).collect();
+        let text = fs::read(&self.source).unwrap_or_default();
+        let found = included(&self.source, &String::from_utf8_lossy(&text), &folders);
+        let whole = found
+            .into_iter()
+            .filter_map(|path| path.canonicalize().ok());
+        whole
+            .filter(|path| path.starts_with(&self.file.root))
+            .collect()
+    }
+
+    /// Whether no config makes a difference to the kernel, though there are tunables.
+    pub fn reads_no_tunable(&self) -> bool {
+        let count = self.space.tunables().len();
+        count > 0 && self.unused_tunables().len() == count
     }
 
     /// Some files and all they include from the project, with their texts.

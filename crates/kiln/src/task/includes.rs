@@ -18,3 +18,11 @@ pub fn included(from: &Path, text: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
         .filter_map(|name| folders.iter().map(|f| f.join(name)).find(|p| p.is_file()))
         .collect()
 }
+
+pub fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+}
+
+pub fn has_word(text: &str, word: &str) -> bool {
+    words(text).any(|found| found == word)
+}

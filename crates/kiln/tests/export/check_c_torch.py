@@ -54,7 +54,16 @@ package.nearest(False)
 assert package.explain(torch.randn(1002))["runs"] == "fallback"
 package.nearest(True)
 
+# A scalar that the manifest gives as a plain number may be another one in a call.
+assert torch.equal(facts(x, scale=2.0)[0], 2 * x) and torch.equal(facts(x)[0], 1.5 * x)
+assert torch.equal(facts(x, scale=-0.0)[0], -0.0 * x)
+assert package.explain(x, scale=3.0)["scalars"] == {"scale": 3.0}
+doubled = torch.compile(lambda x: facts(x, scale=2.0)[0] + facts(x)[0], fullgraph=True, backend="aot_eager")
+assert torch.equal(doubled(x), 2 * x + 1.5 * x)
+
 for what, call in {
+    "takes no `scale`": lambda: facts(torch.randn(1001), scale=2.0),
+    "expected a number": lambda: facts(x, scale="2"),
     "type": lambda: facts(x.double()),
     "rank": lambda: facts(x[None]),
     "contiguous": lambda: facts(torch.randn(2000)[::2]),

@@ -53,11 +53,12 @@ assert choice.exact, why
 launch = runtime.Launch(kernel, choice, dims, device)
 runtime.torch = Torch()
 extents = package._table.extents(*dims)
+scalars = tuple(default for _, default in package._table.SCALARS)
 tensors = [Tensor(extents[n], dtype) for n, dtype in enumerate(kernel.dtypes)]
-launch.run(tensors)
+launch.run(tensors, scalars)
 log = os.environ["KILN_TEST_LOG"]
 before = open(log).read()
-launch.run(tensors)
+launch.run(tensors, scalars)
 again = open(log).read()[len(before) :]
 # The second call has its descriptors already, but for the one of the new output.
 assert again.count("map ") <= 1 and again.count("launch ") == 1, again

@@ -11,7 +11,7 @@ use similar::TextDiff;
 use crate::cli::IterateArgs;
 use crate::exit::Failure;
 use crate::gate::baseline::{sources_of, unpack};
-use crate::gate::{Origin, Side, Stage, config_on, default_config, resolve};
+use crate::gate::{Chosen, Origin, Side, Stage, config_on, default_config, resolve};
 use crate::learn::history::Past;
 use crate::learn::sources;
 use crate::task::Task;
@@ -42,6 +42,16 @@ impl Incumbent {
         }
     }
 
+    /// Its config, for the edited kernel too.
+    pub fn config(&self) -> Chosen {
+        let label = &self.version.label;
+        let from = match label.starts_with("study ") {
+            true => format!("{label}'s winner"),
+            false => format!("the config of {label}"),
+        };
+        Chosen::from_place(self.version.config.clone(), from)
+    }
+
     fn named(text: &str, stage: &Stage, task: &Task, past: &Past) -> Result<Incumbent, Failure> {
         let mut side = resolve(stage, text)?;
         if matches!(side.origin, Origin::Baseline) {
@@ -57,7 +67,7 @@ impl Incumbent {
         let own = stage.own_task(&side.origin, text, task)?;
         let of = own.as_deref().unwrap_or(task);
         let config = config_on(of, text, &values)?;
-        side.config = Some(config.clone());
+        side.config = Some(config.clone().into());
         let files = match &own {
             Some(own) => sources_of(own)?,
             None => sources_of(task)?,
@@ -86,7 +96,7 @@ impl Incumbent {
             side: Side {
                 label: version.label.clone(),
                 origin: Origin::Tree(Arc::new(tree)),
-                config: Some(version.config.clone()),
+                config: Some(version.config.clone().into()),
                 notes: Vec::new(),
             },
             version,

@@ -12,9 +12,11 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
             parameter(argument)
         ));
     }
+    parameters.extend(scalar_parameters(plan)?);
     let mut text = format!(
         "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest, and begin at a multiple of\n\
-         /// 64 bytes.\ninline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
+         /// 64 bytes.\n{}inline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
+        scalar_comment(plan, ""),
         parameters.join(", "),
         alignment_checks(plan, "    ")
     );
@@ -24,7 +26,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
         for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
             match &argument.kind {
                 ArgumentKind::Scalar { .. } => {
-                    let (kind, value) = scalar(plan, argument, value)?;
+                    let (kind, value) = passed_scalar(plan, place, argument, value)?;
                     let _ = writeln!(text, "        {kind} a{place} = {value};");
                     passed.push(format!("&a{place}"));
                 }

@@ -17,6 +17,7 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
         let constant = if argument.is_input() { "const " } else { "" };
         parameters.push(format!("{constant}void *{}", parameter(argument)));
     }
+    parameters.extend(scalar_parameters(plan)?);
     let mut text = String::from(
         "\nstruct Image {\n    const char *architecture, *file, *symbol;\n};\n\ninline std::vector<Image> images(int config) {\n    switch (config) {\n",
     );
@@ -84,9 +85,10 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
             zeroed.join(", ")
         ),
     };
+    let scalars = scalar_comment(plan, "    ");
     let _ = writeln!(
         text,
-        "\n    /// Queues one launch; pointers are to contiguous buffers on the device, in the order and with the extents of the manifest.\n{note}    \
+        "\n    /// Queues one launch; pointers are to contiguous buffers on the device, in the order and with the extents of the manifest.\n{note}{scalars}    \
          Choice launch({}) {{\n{}        device.enter();\n        Choice choice = choose(d);\n        switch (choice.config) {{",
         parameters.join(", "),
         alignment_checks(plan, "        ")
@@ -112,7 +114,7 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
         match value {
             ConfigArgument::Scalar(_) => {
-                let (kind, value) = scalar(plan, argument, value)?;
+                let (kind, value) = passed_scalar(plan, place, argument, value)?;
                 let _ = writeln!(text, "            {kind} a{place} = {value};");
             }
             ConfigArgument::Buffer(_) => {

@@ -33,10 +33,21 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
          if i64::try_from(found) != Ok(needed) {{\n        return Err(Error(format!(\"`{{name}}` has {{found}} elements, expected {{needed}}\")));\n    }}\n    \
          match memory::is_aligned(numbers) {{\n        true => Ok(()),\n        \
          false => Err(Error(format!(\"`{{name}}` begins at an address that is no multiple of 64 bytes; `Aligned` does\"))),\n    }}\n}}\n\n\
-         /// Runs the kernel; buffers have the extents of the manifest.\npub fn run({}) -> Result<Choice, Error> {{\n    \
-         let choice = choose(d, |_| true)?;\n    match choice.config {{",
+         /// Runs the kernel; buffers have the extents of the manifest.\npub fn run({}) -> Result<Choice, Error> {{",
         parameters.join(", ")
     );
+    if !plan.settable.is_empty() {
+        let given = plan.buffers(&[Role::Input, Role::InOut, Role::Output]);
+        let given: Vec<String> = given.map(|(_, a)| parameter(a)).collect();
+        parameters.insert(1, "scalars: &Scalars".into());
+        let _ = writeln!(
+            text,
+            "    run_with(d, &Scalars::default(), {})\n}}\n\n/// The same with other scalars.\npub fn run_with({}) -> Result<Choice, Error> {{",
+            given.join(", "),
+            parameters.join(", ")
+        );
+    }
+    text.push_str("    let choice = choose(d, |_| true)?;\n    match choice.config {\n");
     for config in &plan.configs {
         let _ = writeln!(text, "        {} => {{", config_number(&config.id));
         let mut passed = Vec::new();
@@ -46,7 +57,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
                     let _ = writeln!(
                         text,
                         "            let mut a{place} = {};",
-                        scalar(plan, argument, value)?
+                        passed_scalar(plan, place, argument, value)?
                     );
                     passed.push(format!("(&raw mut a{place}).cast()"));
                 }

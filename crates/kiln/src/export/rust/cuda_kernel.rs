@@ -2,15 +2,30 @@
 
 use super::*;
 
-/// The beginning of the function that launches.
-const LAUNCH: &str = "    /// Queues one launch.\n    ///\n    /// # Safety\n    /// Every address is of a buffer on this device that is as large as the manifest says for these dimensions and lives\n    \
-         /// until the launch has run; buffers that start as zeros are zero. `stream` is one of this device, or null.\n    \
-         pub unsafe fn launch(&mut self, d: &Dimensions, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n        \
- @ALIGNED@        self.device.enter()?;\n        let choice = self.choose(d)?;\n        if self.functions[choice.config].is_none() {\n            \
+/// What both functions that launch are documented with.
+const SAFETY: &str = "    ///\n    /// # Safety\n    /// Every address is of a buffer on this device that is as large as the manifest says for these dimensions and lives\n    \
+         /// until the launch has run; buffers that start as zeros are zero. `stream` is one of this device, or null.\n";
+
+/// The beginning of what launches.
+const LAUNCH: &str = "@ALIGNED@        self.device.enter()?;\n        let choice = self.choose(d)?;\n        if self.functions[choice.config].is_none() {\n            \
          let (image, symbol) = self.image(choice.config).ok_or_else(|| Error(\"no image for this GPU\".into()))?;\n            \
          let loaded = driver::Function::load(&self.device, image, symbol)?;\n            self.functions[choice.config] = Some(loaded);\n        }\n        \
          let Some(function) = self.functions[choice.config].as_mut() else {\n            return Err(Error(\"an image that is gone\".into()));\n        };\n        \
          match choice.config {\n";
+
+/// The heads of the functions that launch: with the scalars' defaults, and with others where there are any.
+fn heads(plan: &Plan) -> String {
+    const PLAIN: &str = "    /// Queues one launch.\n@SAFETY@    \
+         pub unsafe fn launch(&mut self, d: &Dimensions, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n";
+    const WITH_SCALARS: &str = "        // SAFETY: the caller's promise.\n        unsafe { self.launch_with(d, &Scalars::default(), buffers, stream) }\n    }\n\n    \
+         /// Queues one launch with other scalars.\n@SAFETY@    \
+         pub unsafe fn launch_with(&mut self, d: &Dimensions, scalars: &Scalars, buffers: &Buffers, stream: *mut std::ffi::c_void) -> Result<Choice, Error> {\n";
+    let text = match plan.settable.is_empty() {
+        true => PLAIN.to_string(),
+        false => format!("{PLAIN}{WITH_SCALARS}"),
+    };
+    text.replace("@SAFETY@", SAFETY)
+}
 
 pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from(
@@ -97,12 +112,13 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
             )
         })
         .collect();
+    text.push_str(&heads(plan));
     text.push_str(&LAUNCH.replace("@ALIGNED@", &aligned));
     for config in &plan.configs {
         let _ = writeln!(text, "            {} => {{", config_number(&config.id));
         for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
             let made = match value {
-                ConfigArgument::Scalar(_) => scalar(plan, argument, value)?,
+                ConfigArgument::Scalar(_) => passed_scalar(plan, place, argument, value)?,
                 ConfigArgument::Buffer(_) => format!("buffers.{}", parameter(argument)),
                 ConfigArgument::Tma {
                     tensor,

@@ -142,6 +142,24 @@ def scalar_bytes(dtype, value):
     return int(value).to_bytes(SIZES[dtype], "little", signed=dtype[0] != "u")
 
 
+# Scalars that a call may set: kept as what C calls them, so that setting one is cheap.
+C_TYPES = {
+    "f32": ctypes.c_float, "f64": ctypes.c_double,
+    "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32, "i64": ctypes.c_int64,
+    "u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32, "u64": ctypes.c_uint64,
+}
+
+
+def set_scalar(cell, argument, value):
+    try:
+        cell.value = value
+    except TypeError:
+        raise KernelError(f"`{argument.name}` is a {type(value).__name__}, expected a number of type {argument.dtype}") from None
+    # Whole numbers would wrap.
+    if argument.dtype[0] != "f" and cell.value != value:
+        raise KernelError(f"`{argument.name}` is {value}, which does not fit `{argument.dtype}`")
+
+
 def numbers(values):
     return "[" + ", ".join(str(int(v)) for v in values) + "]"
 
@@ -293,8 +311,13 @@ class Launch:
         self.buffers = buffers
         on_gpu = device.type == "cuda"
         place = {}
+        self.scalars = [(C_TYPES[kernel.arguments[at].dtype](default), kernel.arguments[at]) for at, default in kernel.table.SCALARS]
+        for (at, _), (cell, _) in zip(kernel.table.SCALARS, self.scalars):
+            self.parameters[at] = ctypes.addressof(cell)
         for at, argument in enumerate(kernel.arguments):
             if argument.kind == "scalar":
+                if self.parameters[at]:
+                    continue
                 raw = ctypes.create_string_buffer(scalar_bytes(argument.dtype, values[at]), 8)
                 self.keep.append(raw)
                 self.parameters[at] = ctypes.addressof(raw)
@@ -350,8 +373,10 @@ class Launch:
         self.function = image.function
         self.call = driver.cuLaunchKernelEx
 
-    def run(self, tensors):
+    def run(self, tensors, scalars):
         """Launches on tensors that were found fit, on PyTorch's current stream; returns the outputs."""
+        for (cell, argument), value in zip(self.scalars, scalars):
+            set_scalar(cell, argument, value)
         buffers = self.buffers
         number = 0
         for at in self.inputs:
@@ -437,8 +462,8 @@ class Kernel:
 
     # The call.
 
-    def __call__(self, tensors, parameters):
-        """Tensors in the manifest's order, parameters in the table's."""
+    def __call__(self, tensors, parameters, scalars):
+        """Tensors in the manifest's order, parameters and scalars in the table's."""
         key = (parameters, *[(t.shape, t.dtype, t.device) for t in tensors])
         try:
             launch = self.local.launches[key]
@@ -448,12 +473,12 @@ class Kernel:
             if not tensor.is_contiguous():
                 raise self.not_contiguous(tensors)
         if launch is None or torch.is_grad_enabled() and any([t.requires_grad for t in tensors]):
-            return self.fall_back(tensors, parameters, launch is not None)
+            return self.fall_back(tensors, parameters, scalars, launch is not None)
         if launch.on_gpu and current_device() != launch.index:
             with torch.cuda.device(launch.index):
-                made = launch.run(tensors)
+                made = launch.run(tensors, scalars)
         else:
-            made = launch.run(tensors)
+            made = launch.run(tensors, scalars)
         if len(made) == 1:
             return made[0]
         return tuple(made) if made else None
@@ -619,7 +644,7 @@ class Kernel:
 
     # Where no kernel fits.
 
-    def fall_back(self, tensors, parameters, needs_gradient):
+    def fall_back(self, tensors, parameters, scalars, needs_gradient):
         if self.table.FALLBACK is None:
             raise KernelError(f"{self.name}: it has no gradient, and the package has no fallback")
         if needs_gradient:
@@ -632,8 +657,16 @@ class Kernel:
         given = dict(zip([a.name for a in self.takes], tensors))
         if wide:
             given = {name: t.double() if t.is_floating_point() else t for name, t in given.items()}
+        said = {}
+        for (at, default), value in zip(self.table.SCALARS, scalars):
+            name = self.arguments[at].name
+            if value != default and not takes(self.fallback_function, name):
+                raise KernelError(
+                    f"{self.name}: no kernel runs here, and the fallback `{function}` takes no `{name}`: it computes with {default}, not with {value}"
+                )
+            said[name] = value
         # Tensors come last: an argument may have a dimension's name.
-        returned = call_by_name(self.fallback_function, {**values, **given})
+        returned = call_by_name(self.fallback_function, {**said, **values, **given})
         return self.returned(returned, tensors, dims)
 
     def returned(self, returned, tensors, dims):
@@ -652,11 +685,12 @@ class Kernel:
 
     # For people and tests.
 
-    def explain(self, tensors, parameters):
+    def explain(self, tensors, parameters, scalars):
         """What a call would run, and why."""
         dims = self.check(tensors, parameters)
         choice, why = self.choose(dims, tensors[0].device)
         told = {"dimensions": dict(zip(self.table.DIMENSIONS, map(int, dims)))}
+        told["scalars"] = {self.arguments[at].name: value for (at, _), value in zip(self.table.SCALARS, scalars)}
         if choice is None:
             return {**told, "runs": "fallback" if self.table.FALLBACK else None, "why": why}
         grid, block, cluster, shared, _ = choice.config.launch(*dims) if choice.config.launch else (None,) * 5
@@ -668,21 +702,26 @@ class Kernel:
 
     # PyTorch's registration.
 
-    def register(self, parameters):
+    def register(self, parameters, scalars):
         """The kernel as an operator that `torch.compile` and fake tensors know."""
         given = [f"Tensor{'(a%d!)' % n if a.role == 'inout' else ''} {a.name}" for n, a in enumerate(self.takes)]
-        given += [f"{kind} {name}" for name, kind in parameters]
+        given += [f"{kind} {name}" for name, kind in [*parameters, *scalars]]
         gives = ["Tensor"] * len(self.gives)
         results = gives[0] if len(gives) == 1 else "(" + ", ".join(gives) + ")"
         count = len(self.takes)
+        before_scalars = count + len(parameters)
+        defaults = tuple(default for _, default in self.table.SCALARS)
 
         def launch(*arguments):
+            # PyTorch leaves out what is the default, from the end.
+            scalars = tuple(arguments[before_scalars:])
+            scalars += defaults[len(scalars):]
             with torch.no_grad():
-                return self(arguments[:count], tuple(arguments[count:]))
+                return self(arguments[:count], tuple(arguments[count:before_scalars]), scalars)
 
         def fake(*arguments):
             tensors = arguments[:count]
-            dims = self.dimensions(tensors, tuple(arguments[count:]))
+            dims = self.dimensions(tensors, tuple(arguments[count:before_scalars]))
             made = [
                 tensors[0].new_empty(extents, dtype=getattr(torch, DTYPES[a.dtype]))
                 for a, extents in zip(self.gives, self.table.extents(*dims)[count:])
@@ -715,6 +754,12 @@ def call_by_name(function, values):
         else:
             named[parameter.name] = values[wanted]
     return function(*positional, **named)
+
+
+def takes(function, name):
+    """Whether a function has a parameter of that name, or takes any."""
+    parameters = inspect.signature(function).parameters
+    return any(p.kind == p.VAR_KEYWORD or p.name.rstrip("_") == name.rstrip("_") for p in parameters.values())
 
 
 def load_function(path, name):

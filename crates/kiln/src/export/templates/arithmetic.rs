@@ -118,7 +118,14 @@ pub fn narrow<T: TryFrom<i64>>(a: i64) -> Result<T> {
     T::try_from(a).map_err(|_| Error(format!("a scalar argument does not fit its type: {a}")))
 }
 
+/// Sizes begin at 1, as in every manifest; nothing was checked on an empty problem.
+pub fn at_least_one(size: i64, dimension: &str) -> Result<()> {
+    match size < 1 {
+        true => Err(Error(format!("dimension `{dimension}` is {size}, expected at least 1"))),
+        false => Ok(()),
+    }
+}
 /// How far two sizes are apart: 0 when equal, symmetric, the same for 2 to 4 as for 200 to 400.
 pub fn distance(a: i64, b: i64) -> f64 {
-    ((a.max(1) as f64).ln() - (b.max(1) as f64).ln()).abs()
+    ((a as f64).ln() - (b as f64).ln()).abs()
 }

@@ -103,9 +103,13 @@ template <class T> T narrow(int64_t a) {
     return r;
 }
 
+/// Sizes begin at 1, as in every manifest; nothing was checked on an empty problem.
+inline void at_least_one(int64_t size, const char *dimension) {
+    if (size < 1) throw Error(std::string("dimension `") + dimension + "` is " + std::to_string(size) + ", expected at least 1");
+}
 /// How far two sizes are apart: 0 when equal, symmetric, the same for 2 to 4 as for 200 to 400.
 inline double distance(int64_t a, int64_t b) {
-    return std::fabs(std::log(double(a < 1 ? 1 : a)) - std::log(double(b < 1 ? 1 : b)));
+    return std::fabs(std::log(double(a)) - std::log(double(b)));
 }
 
 }  // namespace kiln_export
