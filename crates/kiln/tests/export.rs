@@ -199,6 +199,12 @@ fn main() {
 #[test]
 fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
     let project = project();
+    // Every flag is one word, whatever a shell or a template would make of it.
+    project.replace(
+        "kiln.toml",
+        "\"-O1\"",
+        "\"-O1\", \"-L$(touch${IFS}run)\", \"-DODD='`touch run` @LINK@'\"",
+    );
     let told = export(&project, &["--to", "cpp", "--out", "cpp"]);
     assert_eq!(told["configs"], 2);
     let cpp = project.root.join("cpp");
@@ -248,6 +254,7 @@ fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
     };
     assert_eq!(cargo("run"), example, "the same inputs, the same outputs");
     assert_eq!(cargo("main"), from_cpp);
+    assert!(!cpp.join("run").exists() && !rust.join("run").exists());
 }
 
 #[test]
