@@ -372,6 +372,38 @@ fn only_confirmed_winners_go_out_unasked() {
         (evidence["from"].as_str(), evidence["verdict"].as_str()),
         (Some("study 1"), Some("FASTER"))
     );
+    // The manifest too is what it won with; notes and further shapes are not part of that.
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(manifest.contains(from), "{manifest}");
+        project.write("kiln.toml", &manifest.replace(from, to));
+        project.run(&["export", "--to", "json", "--out", "edited", "--force"])
+    };
+    for (from, to, why) in [
+        (
+            "value = \"N\"",
+            "value = \"N - 1\"",
+            "the arguments in `kiln.toml` changed since study 1",
+        ),
+        ("-O2", "-O0", "the flags and the baseline in"),
+        (
+            "[reference]",
+            "[tolerance]\nf32 = { rtol = 1e-2 }\n[reference]",
+            "the tolerance in",
+        ),
+        ("N = 20000", "N = 30000", "the dimensions of shape `target`"),
+    ] {
+        let output = edited(from, to);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
+        assert!(said.contains(why), "{to}: {said}");
+    }
+    let harmless = edited(
+        "[reference]",
+        "# A note.\n[shapes.more]\nuse = \"sweep\"\nN = 64\n[reference]",
+    );
+    succeeded(&harmless, "a note and a shape");
+    project.write("kiln.toml", &manifest);
     // Edited since: what won is not what is there.
     project.write("scale.c", &format!("// later\n{}", common::scale_source(1)));
     let changed = refused(
