@@ -14,6 +14,7 @@ pub mod package;
 mod plan;
 mod python;
 mod rust;
+mod sealed;
 mod since;
 mod sources;
 pub mod verify;

@@ -439,6 +439,91 @@ fn only_confirmed_winners_go_out_unasked() {
     assert!(lost.contains("has no confirmed winner"), "{lost}");
 }
 
+/// Writes the checksums anew, as somebody would who knows how.
+fn seal(folder: &Path) {
+    let script = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | sort -z | xargs -0 sha256sum > SHA256SUMS";
+    succeed(Command::new("sh").args(["-c", script]).current_dir(folder));
+}
+
+#[test]
+fn verify_vouches_for_the_whole_package() {
+    let project = project();
+    let folder = project.root.join("module");
+    let fresh = || {
+        let _ = fs::remove_dir_all(&folder);
+        export(&project, &["--to", "torch", "--out", "module"]);
+    };
+    let problems = || {
+        let told = project.json(&["verify", "module", "--files", "--json"], &[0, 1]);
+        told["changed_files"].to_string()
+    };
+    let sums = folder.join("SHA256SUMS");
+    let image = "images/facts_c0.x86_64.so";
+    fresh();
+    assert_eq!(problems(), "[]");
+    let Ok(mut bytes) = fs::read(folder.join(image)) else {
+        return eprintln!("skipped: not on this processor");
+    };
+    // An image and its line are gone from the list, and the other way round.
+    bytes.push(0);
+    fs::write(folder.join(image), &bytes).unwrap();
+    let all = fs::read_to_string(&sums).unwrap();
+    let some: Vec<&str> = all.lines().filter(|l| !l.contains(image)).collect();
+    fs::write(&sums, some.join("\n")).unwrap();
+    assert!(problems().contains("facts_c0.x86_64.so` is not part of the package"));
+    seal(&folder);
+    let said = problems();
+    assert!(
+        said.contains("is not the image that `kiln-package.json` describes"),
+        "{said}"
+    );
+    // A list of one line says nothing about the rest.
+    fresh();
+    let line = all.lines().find(|l| l.ends_with("README.md")).unwrap();
+    fs::write(&sums, line).unwrap();
+    fs::write(folder.join("__init__.py"), "import os").unwrap();
+    let said = problems();
+    assert!(
+        said.contains("`__init__.py` is not part of the package"),
+        "{said}"
+    );
+    assert!(said.contains("does not list `kiln-package.json`"), "{said}");
+    // What nobody listed, and what is no file at all: a pipe is not waited for.
+    fresh();
+    fs::write(folder.join("images/more.so"), "x").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("link.py")).unwrap();
+    succeed(Command::new("mkfifo").arg(folder.join("pipe")));
+    fs::remove_file(folder.join("README.md")).unwrap();
+    let said = problems();
+    for words in [
+        "`images/more.so` is not part of the package",
+        "`link.py` is a link",
+        "`pipe` is a pipe",
+        "`README.md` is missing",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // The list itself as a pipe.
+    fs::remove_file(&sums).unwrap();
+    succeed(Command::new("mkfifo").arg(&sums));
+    let refused_pipe = refused(&project, &["verify", "module", "--files"]);
+    assert!(
+        refused_pipe.contains("not a regular file"),
+        "{refused_pipe}"
+    );
+    // Well sealed, and at odds with itself.
+    fresh();
+    let manifest = folder.join("source/kiln.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("N = 5000", "N = 6000")).unwrap();
+    seal(&folder);
+    let said = problems();
+    assert!(
+        said.contains("shape `large` is MODE=2 N=5000 in `kiln-package.json` and MODE=2 N=6000 in `source/kiln.toml`"),
+        "{said}"
+    );
+}
+
 /// Sizes of the kernel's parameters: four buffers, four 32-bit scalars, four descriptors.
 const PARAMETERS: &str = "8,8,8,8,4,4,4,4,128,128,128,128";
 

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::package;
 use crate::durable::Existing;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// One line per file, as `sha256sum` writes and reads them.
 pub const SUMS: &str = "SHA256SUMS";
@@ -25,7 +25,10 @@ fn cannot(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub fn hexadecimal(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -125,40 +128,6 @@ pub fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
     let plain = |c: Component| matches!(c, Component::Normal(_));
     let fits = !name.is_empty() && relative.components().all(plain);
     fits.then(|| folder.join(relative))
-}
-
-/// What is wrong with the files of a package; nothing where all are as they were exported.
-pub fn check_sums(folder: &Path) -> Result<Vec<String>, Failure> {
-    let path = folder.join(SUMS);
-    let text = fs::read_to_string(&path).map_err(|e| {
-        Failure::usage(format!("cannot read `{}`: {e}", path.display()))
-            .hint("a package of kiln's has its checksums there")
-    })?;
-    let mut problems = Vec::new();
-    let mut listed = 0;
-    for line in text.lines().filter(|l| !l.trim().is_empty()) {
-        let Some((sum, name)) = line.split_once("  ") else {
-            problems.push(format!("`{SUMS}` has a line that is no checksum"));
-            continue;
-        };
-        let Some(path) = inside(folder, name) else {
-            problems.push(format!("`{name}` lies outside the package"));
-            continue;
-        };
-        listed += 1;
-        match fs::read(&path) {
-            Ok(bytes) if sha256(&bytes) == sum => {}
-            Ok(_) => problems.push(format!("`{name}` is not as it was exported")),
-            Err(e) => problems.push(format!("`{name}`: {e}")),
-        }
-    }
-    match listed {
-        0 => Err(Failure::new(
-            Exit::Usage,
-            format!("`{}` lists no file", path.display()),
-        )),
-        _ => Ok(problems),
-    }
 }
 
 #[cfg(test)]
