@@ -524,6 +524,48 @@ fn verify_vouches_for_the_whole_package() {
     );
 }
 
+#[test]
+fn force_deletes_only_packages() {
+    let project = project();
+    export(&project, &["--to", "json", "--out", "table"]);
+    let again = [
+        &FROM_FILE[..],
+        &["--to", "json", "--out", "table", "--force"],
+    ]
+    .concat();
+    project.write("table/notes/mine.txt", "keep");
+    let kept = refused(&project, &again);
+    assert!(
+        kept.contains("not the package's: `notes/mine.txt`"),
+        "{kept}"
+    );
+    assert!(project.root.join("table/notes/mine.txt").is_file());
+    assert!(project.root.join("table/kiln-package.json").is_file());
+    fs::remove_dir_all(project.root.join("table/notes")).unwrap();
+    // What Python compiles is made again.
+    project.write("table/__pycache__/a.cpython-312.pyc", "");
+    export(&project, &["--to", "json", "--out", "table", "--force"]);
+    assert!(!project.root.join("table/__pycache__").exists());
+    std::os::unix::fs::symlink("table", project.root.join("link")).unwrap();
+    let link = refused(
+        &project,
+        &[
+            &FROM_FILE[..],
+            &["--to", "json", "--out", "link", "--force"],
+        ]
+        .concat(),
+    );
+    assert!(link.contains("is no package of kiln's"), "{link}");
+    let left = fs::read_dir(&project.root).unwrap().flatten();
+    let left: Vec<String> = left
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(
+        !left.iter().any(|name| name.starts_with(".kiln-export")),
+        "{left:?}"
+    );
+}
+
 /// Sizes of the kernel's parameters: four buffers, four 32-bit scalars, four descriptors.
 const PARAMETERS: &str = "8,8,8,8,4,4,4,4,128,128,128,128";
 

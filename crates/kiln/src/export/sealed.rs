@@ -118,6 +118,29 @@ fn listed(folder: &Path) -> Result<(BTreeMap<String, String>, Vec<String>), Fail
     }
 }
 
+/// Files of a folder that its list does not name, and that no build or interpreter made from what it names.
+pub fn strangers(folder: &Path) -> Result<Vec<String>, Failure> {
+    let found = contents(folder)?;
+    let (sums, _) = listed(folder)?;
+    let has_cargo = sums.contains_key("Cargo.toml");
+    let is_made = |name: &str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_bytecode = file.ends_with(".pyc") && name.contains("__pycache__/");
+        let by_script = sums.contains_key("build.sh")
+            && !name.contains('/')
+            && (name == "example" || name.ends_with(".o") || name.ends_with(".a"));
+        let by_cargo = has_cargo && (name == "Cargo.lock" || name.starts_with("target/"));
+        is_bytecode || by_script || by_cargo
+    };
+    let files = found.files.into_iter();
+    let strange = files.filter(|name| name != SUMS && !sums.contains_key(name) && !is_made(name));
+    let odd = found.odd.into_iter();
+    Ok(strange
+        .map(|n| format!("`{}`", printable(&n)))
+        .chain(odd)
+        .collect())
+}
+
 /// What is wrong with a package; nothing where it is what was exported, and all of it.
 pub fn problems(folder: &Path, package: &Package) -> Result<Vec<String>, Failure> {
     let found = contents(folder)?;
