@@ -234,6 +234,16 @@ impl Expr {
         &self.text
     }
 
+    /// Whether both mean the same, however they are spaced and put in brackets.
+    pub fn says_the_same(&self, other: &Expr) -> bool {
+        let names = self.names();
+        let scope: Vec<&str> = names.iter().map(|n| n.name.as_str()).collect();
+        match (self.bind(&scope), other.bind(&scope)) {
+            (Ok(own), Ok(others)) => own.node == others.node,
+            _ => self.text == other.text,
+        }
+    }
+
     /// Every name used, in order of first appearance in the text.
     pub fn names(&self) -> Vec<&NameRef> {
         let mut found = Vec::new();

@@ -5,6 +5,7 @@
 //! a manifest are not opened here.
 
 mod decode;
+mod difference;
 mod init;
 pub mod keys;
 mod schema;

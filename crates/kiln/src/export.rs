@@ -14,14 +14,16 @@ pub mod package;
 mod plan;
 mod python;
 mod rust;
+mod sealed;
+mod since;
 mod sources;
 pub mod verify;
 pub mod winners;
 
 pub use files::Folder;
-pub use images::changed_since;
 pub use names::identifier;
 pub use plan::Plan;
+pub use since::changed_since;
 
 use std::path::PathBuf;
 

@@ -226,6 +226,12 @@ fn main() {
 #[test]
 fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
     let project = project();
+    // Every flag is one word, whatever a shell or a template would make of it.
+    project.replace(
+        "kiln.toml",
+        "\"-O1\"",
+        "\"-O1\", \"-L$(touch${IFS}run)\", \"-DODD='`touch run` @LINK@'\"",
+    );
     let told = export(&project, &["--to", "cpp", "--out", "cpp"]);
     assert_eq!(told["configs"], 2);
     let cpp = project.root.join("cpp");
@@ -288,6 +294,7 @@ fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
     };
     assert_eq!(cargo("run"), example, "the same inputs, the same outputs");
     assert_eq!(cargo("main"), from_cpp);
+    assert!(!cpp.join("run").exists() && !rust.join("run").exists());
 }
 
 #[test]
@@ -405,6 +412,38 @@ fn only_confirmed_winners_go_out_unasked() {
         (evidence["from"].as_str(), evidence["verdict"].as_str()),
         (Some("study 1"), Some("FASTER"))
     );
+    // The manifest too is what it won with; notes and further shapes are not part of that.
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let edited = |from: &str, to: &str| {
+        assert!(manifest.contains(from), "{manifest}");
+        project.write("kiln.toml", &manifest.replace(from, to));
+        project.run(&["export", "--to", "json", "--out", "edited", "--force"])
+    };
+    for (from, to, why) in [
+        (
+            "value = \"N\"",
+            "value = \"N - 1\"",
+            "the arguments in `kiln.toml` changed since study 1",
+        ),
+        ("-O2", "-O0", "the flags and the baseline in"),
+        (
+            "[reference]",
+            "[tolerance]\nf32 = { rtol = 1e-2 }\n[reference]",
+            "the tolerance in",
+        ),
+        ("N = 20000", "N = 30000", "the dimensions of shape `target`"),
+    ] {
+        let output = edited(from, to);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
+        assert!(said.contains(why), "{to}: {said}");
+    }
+    let harmless = edited(
+        "[reference]",
+        "# A note.\n[shapes.more]\nuse = \"sweep\"\nN = 64\n[reference]",
+    );
+    succeeded(&harmless, "a note and a shape");
+    project.write("kiln.toml", &manifest);
     // Edited since: what won is not what is there.
     project.write("scale.c", &format!("// later\n{}", common::scale_source(1)));
     let changed = refused(
@@ -438,6 +477,133 @@ fn only_confirmed_winners_go_out_unasked() {
     project.json(&["tune", "--trials", "2", "--seed", "1", "--json"], &[1, 4]);
     let lost = refused(&project, &["export", "2", "--to", "json", "--out", "third"]);
     assert!(lost.contains("has no confirmed winner"), "{lost}");
+}
+
+/// Writes the checksums anew, as somebody would who knows how.
+fn seal(folder: &Path) {
+    let script = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | sort -z | xargs -0 sha256sum > SHA256SUMS";
+    succeed(Command::new("sh").args(["-c", script]).current_dir(folder));
+}
+
+#[test]
+fn verify_vouches_for_the_whole_package() {
+    let project = project();
+    let folder = project.root.join("module");
+    let fresh = || {
+        let _ = fs::remove_dir_all(&folder);
+        export(&project, &["--to", "torch", "--out", "module"]);
+    };
+    let problems = || {
+        let told = project.json(&["verify", "module", "--files", "--json"], &[0, 1]);
+        told["changed_files"].to_string()
+    };
+    let sums = folder.join("SHA256SUMS");
+    let image = "images/facts_c0.x86_64.so";
+    fresh();
+    assert_eq!(problems(), "[]");
+    let Ok(mut bytes) = fs::read(folder.join(image)) else {
+        return eprintln!("skipped: not on this processor");
+    };
+    // An image and its line are gone from the list, and the other way round.
+    bytes.push(0);
+    fs::write(folder.join(image), &bytes).unwrap();
+    let all = fs::read_to_string(&sums).unwrap();
+    let some: Vec<&str> = all.lines().filter(|l| !l.contains(image)).collect();
+    fs::write(&sums, some.join("\n")).unwrap();
+    assert!(problems().contains("facts_c0.x86_64.so` is not part of the package"));
+    seal(&folder);
+    let said = problems();
+    assert!(
+        said.contains("is not the image that `kiln-package.json` describes"),
+        "{said}"
+    );
+    // A list of one line says nothing about the rest.
+    fresh();
+    let line = all.lines().find(|l| l.ends_with("README.md")).unwrap();
+    fs::write(&sums, line).unwrap();
+    fs::write(folder.join("__init__.py"), "import os").unwrap();
+    let said = problems();
+    assert!(
+        said.contains("`__init__.py` is not part of the package"),
+        "{said}"
+    );
+    assert!(said.contains("does not list `kiln-package.json`"), "{said}");
+    // What nobody listed, and what is no file at all: a pipe is not waited for.
+    fresh();
+    fs::write(folder.join("images/more.so"), "x").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("link.py")).unwrap();
+    succeed(Command::new("mkfifo").arg(folder.join("pipe")));
+    fs::remove_file(folder.join("README.md")).unwrap();
+    let said = problems();
+    for words in [
+        "`images/more.so` is not part of the package",
+        "`link.py` is a link",
+        "`pipe` is a pipe",
+        "`README.md` is missing",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // The list itself as a pipe.
+    fs::remove_file(&sums).unwrap();
+    succeed(Command::new("mkfifo").arg(&sums));
+    let refused_pipe = refused(&project, &["verify", "module", "--files"]);
+    assert!(
+        refused_pipe.contains("not a regular file"),
+        "{refused_pipe}"
+    );
+    // Well sealed, and at odds with itself.
+    fresh();
+    let manifest = folder.join("source/kiln.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("N = 5000", "N = 6000")).unwrap();
+    seal(&folder);
+    let said = problems();
+    assert!(
+        said.contains("shape `large` is MODE=2 N=5000 in `kiln-package.json` and MODE=2 N=6000 in `source/kiln.toml`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn force_deletes_only_packages() {
+    let project = project();
+    export(&project, &["--to", "json", "--out", "table"]);
+    let again = [
+        &FROM_FILE[..],
+        &["--to", "json", "--out", "table", "--force"],
+    ]
+    .concat();
+    project.write("table/notes/mine.txt", "keep");
+    let kept = refused(&project, &again);
+    assert!(
+        kept.contains("not the package's: `notes/mine.txt`"),
+        "{kept}"
+    );
+    assert!(project.root.join("table/notes/mine.txt").is_file());
+    assert!(project.root.join("table/kiln-package.json").is_file());
+    fs::remove_dir_all(project.root.join("table/notes")).unwrap();
+    // What Python compiles is made again.
+    project.write("table/__pycache__/a.cpython-312.pyc", "");
+    export(&project, &["--to", "json", "--out", "table", "--force"]);
+    assert!(!project.root.join("table/__pycache__").exists());
+    std::os::unix::fs::symlink("table", project.root.join("link")).unwrap();
+    let link = refused(
+        &project,
+        &[
+            &FROM_FILE[..],
+            &["--to", "json", "--out", "link", "--force"],
+        ]
+        .concat(),
+    );
+    assert!(link.contains("is no package of kiln's"), "{link}");
+    let left = fs::read_dir(&project.root).unwrap().flatten();
+    let left: Vec<String> = left
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(
+        !left.iter().any(|name| name.starts_with(".kiln-export")),
+        "{left:?}"
+    );
 }
 
 /// Sizes of the kernel's parameters: four buffers, four 32-bit scalars, four descriptors.

@@ -39,6 +39,24 @@ fn edits_are_kept_or_rejected_and_predictions_held_against_them() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("nothing was edited"), "{said}");
 
+    // A store that somebody else wrote names files that git or a build would run.
+    let stored = project.root.join(".kiln/kiln.db");
+    let honest = std::fs::read(&stored).unwrap();
+    std::os::unix::fs::symlink(&project.home, project.root.join("lk")).unwrap();
+    for (name, why) in [
+        (".git/hooks/post-commit", "hidden"),
+        ("lk/file.c", "passes a symbolic link"),
+        ("build.rs", "neither the manifest nor a source"),
+    ] {
+        keep_also(&project, name);
+        let output = project.run(&["iterate", "--restore"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains(why), "{name}: {said}");
+        assert!(!project.root.join(name).exists(), "{name}");
+    }
+    std::fs::write(&stored, honest).unwrap();
+
     // A sixth of the work.
     project.write("scale.c", &scale_source(1));
     let found = iterate(
@@ -143,6 +161,41 @@ fn edits_are_kept_or_rejected_and_predictions_held_against_them() {
         (&"less_work".into(), &"holds".into())
     );
     assert_eq!(advice["evidence"][0]["iteration"], 1);
+}
+
+/// Puts one further file, and only that, among all files the store keeps.
+fn keep_also(project: &Project, name: &str) {
+    let store = rusqlite::Connection::open(project.root.join(".kiln/kiln.db")).unwrap();
+    let triggers: Vec<String> = store
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        .and_then(|mut found| found.query_map([], |row| row.get(0))?.collect())
+        .unwrap();
+    for trigger in triggers {
+        store
+            .execute_batch(&format!("DROP TRIGGER {trigger}"))
+            .unwrap();
+    }
+    let kept: Vec<(i64, String)> = store
+        .prepare("SELECT sequence, body FROM journal WHERE kind = 'sources_kept'")
+        .and_then(|mut found| {
+            found
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+        .unwrap();
+    for (sequence, body) in kept {
+        let mut entry: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let files = entry["sources"]["files"].as_object_mut().unwrap();
+        files.retain(|name, _| name == "kiln.toml" || name == "scale.c");
+        files.insert(name.into(), "hostile".into());
+        let changed = entry.to_string();
+        store
+            .execute(
+                "UPDATE journal SET body = ?1 WHERE sequence = ?2",
+                (changed, sequence),
+            )
+            .unwrap();
+    }
 }
 
 #[test]

@@ -56,8 +56,9 @@ fn chosen(args: &ExportArgs, unproven: Unproven) -> Result<(ManifestFile, Winner
     let studies = winners::studies(&root, &args.studies)?;
     let mut found = winners::of_studies(&studies, unproven)?;
     let file = project::read(&winners::manifest_of(&root, &studies)?)?;
-    if let Some(note) = export::changed_since(&file, &studies, unproven)? {
-        found.notes.push(note);
+    let changed = export::changed_since(&file, &studies, unproven)?;
+    if !changed.is_empty() {
+        found.notes.extend(changed);
         for chosen in &mut found.chosen {
             chosen.confirmed = false;
         }

@@ -3,6 +3,7 @@
 
 mod history;
 mod incumbent;
+mod place;
 mod restore;
 
 use std::path::Path;

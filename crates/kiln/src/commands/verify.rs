@@ -65,6 +65,12 @@ fn table(verified: &Verified) -> String {
         problems => {
             lines.extend(problems.iter().map(|p| format!("  changed   {p}")));
             lines.push("  nothing was run: what was changed is not what was exported".into());
+            if problems.iter().any(|p| p.ends_with(verify::STRANGE)) {
+                lines.push(
+                    "  what Python or a build left in the folder can be deleted; then verify again"
+                        .into(),
+                );
+            }
         }
     }
     if !verified.package.confirmed {

@@ -256,19 +256,23 @@ pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
         .map_err(|e| Failure::new(Exit::Bug, e.to_string()))
 }
 
+fn hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..16].to_string()
+}
+
+/// What a study calls its manifest, aimed at one shape.
+pub fn manifest_hash(text: &str, shape: &str) -> String {
+    hash(&format!("{text}\nshape {shape}"))
+}
+
 fn identity(task: &Task, options: &Options) -> Identity {
-    let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..16].to_string();
     let tunables = serde_json::to_string(task.space.tunables()).unwrap_or_default();
     let count = task
         .space
         .count()
         .map_or_else(|| "?".into(), |n| n.to_string());
     Identity {
-        manifest: hash(&format!(
-            "{}\nshape {}",
-            task.file.text,
-            task.manifest().target().name
-        )),
+        manifest: manifest_hash(&task.file.text, &task.manifest().target().name),
         sources: task.sources_hash()[..16].to_string(),
         space: hash(&format!("{tunables} {count}")),
         device: format!("{} x{}", task.device.name, task.device.cores),

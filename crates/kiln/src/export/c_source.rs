@@ -122,8 +122,8 @@ pub fn commands(plan: &Plan) -> String {
     text
 }
 
-/// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it for one: nothing a manifest says is split or run.
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./,:".contains(c);
     match word.chars().all(plain) && !word.is_empty() {
         true => word.to_string(),

@@ -49,7 +49,9 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
         Language::C => {
             c_source::write(plan, folder)?;
             folder.text("kiln_memory.hpp", include_str!("templates/kiln_memory.hpp"))?;
-            let link = c_source::link_flags(plan).join(" ");
+            let link = c_source::link_flags(plan);
+            let link: Vec<String> = link.iter().map(|flag| c_source::quoted(flag)).collect();
+            let link = link.join(" ");
             folder.text(
                 "build.sh",
                 &format!(

@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use super::package;
+use super::{package, sealed};
 use crate::durable::Existing;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// One line per file, as `sha256sum` writes and reads them.
 pub const SUMS: &str = "SHA256SUMS";
@@ -25,7 +25,10 @@ fn cannot(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub fn hexadecimal(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -80,42 +83,80 @@ impl Folder {
         self.files.len()
     }
 
-    /// Gives the folder its name. Only an earlier package is ever replaced.
+    /// Gives the folder its name. Only an earlier package is ever replaced, and only where all in it is its own; it
+    /// goes when the new one is in its place.
     pub fn publish(self, to: &Path, existing: Existing) -> Result<(), Failure> {
         use std::os::unix::fs::PermissionsExt;
-        if to.symlink_metadata().is_ok() {
-            let is_empty = fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
-            let is_package = to.join(package::FILE).is_file();
-            match (is_empty, is_package, existing) {
-                (true, _, _) => fs::remove_dir(to).map_err(cannot(to))?,
-                (_, true, Existing::Replace) => fs::remove_dir_all(to).map_err(cannot(to))?,
-                (_, true, Existing::Keep) => {
-                    return Err(Failure::usage(format!(
-                        "there is a package in `{}` already",
-                        to.display()
-                    ))
-                    .hint("--force replaces it, --out writes to another folder"));
-                }
-                (_, false, _) => {
-                    return Err(Failure::usage(format!(
-                        "`{}` is there and is no package of kiln's",
-                        to.display()
-                    ))
-                    .hint("name another folder with --out"));
-                }
-            }
-        }
+        let is_replaced = replaces(to, existing)?;
         // A temporary folder is its owner's alone; a package is for sharing.
         let everyone = fs::Permissions::from_mode(0o755);
         fs::set_permissions(self.staged.path(), everyone).map_err(cannot(to))?;
+        let aside = match is_replaced {
+            false => None,
+            true => {
+                let kept = Folder::beside(to)?.staged;
+                fs::rename(to, kept.path().join("old")).map_err(cannot(to))?;
+                Some(kept)
+            }
+        };
         let staged = self.staged.keep();
-        match fs::rename(&staged, to) {
-            Ok(()) => Ok(()),
-            Err(e) => {
-                let _ = fs::remove_dir_all(&staged);
-                Err(cannot(to)(e))
+        let Err(e) = fs::rename(&staged, to) else {
+            return Ok(());
+        };
+        let _ = fs::remove_dir_all(&staged);
+        let failure = cannot(to)(e);
+        let Some(aside) = aside else {
+            return Err(failure);
+        };
+        match fs::rename(aside.path().join("old"), to) {
+            Ok(()) => Err(failure),
+            Err(_) => {
+                let place = aside.keep().join("old");
+                Err(failure.hint(format!("the earlier package is in `{}`", place.display())))
             }
         }
+    }
+}
+
+/// Whether an earlier package has to make room; refuses where somebody's own files would have to.
+fn replaces(to: &Path, existing: Existing) -> Result<bool, Failure> {
+    let shown = to.display();
+    let Ok(facts) = to.symlink_metadata() else {
+        return Ok(false);
+    };
+    let is_empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
+    if facts.is_dir() && is_empty() {
+        return Ok(false);
+    }
+    let is_package = || {
+        let described = to.join(package::FILE).symlink_metadata();
+        described.is_ok_and(|facts| facts.is_file())
+    };
+    if !facts.is_dir() || !is_package() {
+        return Err(
+            Failure::usage(format!("`{shown}` is there and is no package of kiln's"))
+                .hint("name another folder with --out"),
+        );
+    }
+    if existing == Existing::Keep {
+        return Err(
+            Failure::usage(format!("there is a package in `{shown}` already"))
+                .hint("--force replaces it, --out writes to another folder"),
+        );
+    }
+    let strangers = sealed::strangers(to)?;
+    match strangers.as_slice() {
+        [] => Ok(true),
+        [first, more @ ..] => Err(Failure::usage(format!(
+            "`{shown}` holds files that are not the package's: {first}{}",
+            match more.len() {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            }
+        ))
+        .hint(
+            "move them away, or name another folder with --out: --force deletes nothing of yours",
+        )),
     }
 }
 
@@ -125,40 +166,6 @@ pub fn inside(folder: &Path, name: &str) -> Option<PathBuf> {
     let plain = |c: Component| matches!(c, Component::Normal(_));
     let fits = !name.is_empty() && relative.components().all(plain);
     fits.then(|| folder.join(relative))
-}
-
-/// What is wrong with the files of a package; nothing where all are as they were exported.
-pub fn check_sums(folder: &Path) -> Result<Vec<String>, Failure> {
-    let path = folder.join(SUMS);
-    let text = fs::read_to_string(&path).map_err(|e| {
-        Failure::usage(format!("cannot read `{}`: {e}", path.display()))
-            .hint("a package of kiln's has its checksums there")
-    })?;
-    let mut problems = Vec::new();
-    let mut listed = 0;
-    for line in text.lines().filter(|l| !l.trim().is_empty()) {
-        let Some((sum, name)) = line.split_once("  ") else {
-            problems.push(format!("`{SUMS}` has a line that is no checksum"));
-            continue;
-        };
-        let Some(path) = inside(folder, name) else {
-            problems.push(format!("`{name}` lies outside the package"));
-            continue;
-        };
-        listed += 1;
-        match fs::read(&path) {
-            Ok(bytes) if sha256(&bytes) == sum => {}
-            Ok(_) => problems.push(format!("`{name}` is not as it was exported")),
-            Err(e) => problems.push(format!("`{name}`: {e}")),
-        }
-    }
-    match listed {
-        0 => Err(Failure::new(
-            Exit::Usage,
-            format!("`{}` lists no file", path.display()),
-        )),
-        _ => Ok(problems),
-    }
 }
 
 #[cfg(test)]

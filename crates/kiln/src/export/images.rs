@@ -10,7 +10,7 @@ use kiln_core::trial::{Assignment, Outcome};
 use super::files::{Folder, sha256};
 use super::package::{Geometry, Image, Target};
 use super::plan::Plan;
-use super::winners::{Chosen, Unproven, Winners};
+use super::winners::{Chosen, Winners};
 use super::{Request, sources};
 use crate::cache::Cache;
 use crate::commands::check;
@@ -177,37 +177,4 @@ fn not_compiled(config: &Assignment, outcome: &Outcome) -> Failure {
         printable(&crate::report::terminal::config_text(config))
     ))
     .hint("`kiln toolchain` shows which compiler is used")
-}
-
-/// Whether what is there now is what won.
-pub fn changed_since(
-    file: &ManifestFile,
-    studies: &[kiln_core::study::Study],
-    unproven: Unproven,
-) -> Result<Option<String>, Failure> {
-    let Some(first) = studies.first() else {
-        return Ok(None);
-    };
-    let mut own = project::read(&file.path)?;
-    own.aim_at(Some(&first.header.shape))?;
-    let task = Task::new(own, first.header.device.clone(), None)?;
-    let now = task.sources_hash()[..16].to_string();
-    let changed: Vec<String> = studies
-        .iter()
-        .filter(|s| s.header.identity.sources != now)
-        .map(|s| s.id.to_string())
-        .collect();
-    if changed.is_empty() {
-        return Ok(None);
-    }
-    let message = format!(
-        "source files changed since study {}: what won is not what is there now",
-        changed.join(", ")
-    );
-    match unproven {
-        Unproven::Accept => Ok(Some(message)),
-        Unproven::Refuse => Err(Failure::usage(message).hint(
-            "tune again, go back to the sources of then, or say --unconfirmed; the package then says so too",
-        )),
-    }
 }

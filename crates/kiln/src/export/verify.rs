@@ -1,16 +1,17 @@
 //! A package on this machine: is every file as it was exported, does it fit the device, is every answer right,
 //! and is it as fast against the baseline as it was where it was tuned?
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::diagnostic::printable;
 use kiln_core::manifest::Language;
 use kiln_core::trial::Assignment;
 
-use super::files::{check_sums, inside};
+use super::files::inside;
 use super::package::{self, Dispatch, Image, Package, PackagedConfig};
 use super::plan::SOURCES;
+use super::sealed;
+pub use super::sealed::STRANGE;
 use crate::cache;
 use crate::engine::evaluate::Contender;
 use crate::engine::oracle::Oracle;
@@ -56,7 +57,7 @@ pub struct Speed {
 
 pub struct Verified {
     pub package: Package,
-    /// Files that are not as they were exported.
+    /// Files that are not as they were exported, or not part of it, or at odds with each other.
     pub problems: Vec<String>,
     pub device: Option<String>,
     pub shapes: Vec<ShapeResult>,
@@ -81,7 +82,7 @@ const MARGIN: f64 = 0.03;
 pub fn read(folder: &Path) -> Result<Package, Failure> {
     let path = folder.join(package::FILE);
     let shown = path.display();
-    let text = fs::read_to_string(&path).map_err(|e| {
+    let text = sealed::text(&path).map_err(|e| {
         Failure::usage(format!("cannot read `{shown}`: {e}"))
             .hint("give the folder that `kiln export` wrote")
     })?;
@@ -123,9 +124,10 @@ pub fn read(folder: &Path) -> Result<Package, Failure> {
 }
 
 pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
+    let package = read(folder)?;
     let mut verified = Verified {
-        package: read(folder)?,
-        problems: check_sums(folder)?,
+        problems: sealed::problems(folder, &package)?,
+        package,
         device: None,
         shapes: Vec::new(),
     };

@@ -49,9 +49,14 @@ impl Tree {
             .map_err(|e| Failure::io(format!("cannot write `{}`", path.display()), &e))
     }
 
-    /// Names come from files that anybody may have edited: none leads out of the folder.
+    /// Names come from files that anybody may have edited: none leads out of the folder, and none makes a repository
+    /// of it, whose settings git would follow.
     fn inside(&self, relative: &Path) -> Result<PathBuf, Failure> {
-        let stays = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let stays = |part: Component<'_>| match part {
+            Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+            Component::CurDir => true,
+            _ => false,
+        };
         match relative.components().all(stays) {
             true => Ok(self.root().join(relative)),
             false => Err(Failure::usage(format!(
@@ -72,7 +77,7 @@ mod tests {
         let tree = Tree::new(Path::new("k/kiln.toml")).expect("a folder");
         assert!(tree.write(Path::new("k/a.c"), b"x").is_ok());
         assert!(tree.root().join("k/a.c").is_file());
-        for name in ["../a.c", "/tmp/kiln-a.c", "k/../../a.c"] {
+        for name in ["../a.c", "/tmp/kiln-a.c", "k/../../a.c", "k/.git/config"] {
             assert!(tree.write(Path::new(name), b"x").is_err(), "{name}");
         }
     }

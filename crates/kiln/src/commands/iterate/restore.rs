@@ -1,7 +1,7 @@
 //! Files put back as they were. What they replace is kept first, so that nothing is ever lost.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use kiln_core::diagnostic::printable;
 use kiln_core::gate_file::Sources;
@@ -9,6 +9,7 @@ use kiln_core::journal::{Entry, KeptSources};
 use serde_json::json;
 
 use super::incumbent::latest_version;
+use super::place;
 use crate::cli::IterateArgs;
 use crate::commands::compare;
 use crate::exit::{Exit, Failure};
@@ -33,13 +34,17 @@ pub fn run(args: &IterateArgs, digest: &str) -> Result<Exit, Failure> {
     };
     let mut store = SqliteStore::open_existing(&root)?.ok_or_else(none)?;
     let (label, wanted) = wanted(&store, &name, digest)?.ok_or_else(none)?;
+    // Before any of them is read.
+    for path in wanted.files.keys() {
+        place::usable(&root, path)?;
+    }
     let differing: Vec<(&String, &String)> = wanted
         .files
         .iter()
         .filter(|(path, text)| current(&root, path).as_ref() != Some(*text))
         .collect();
     for (path, _) in &differing {
-        inside(path)?;
+        place::writable(path, &name)?;
     }
     let replaced = keep_current(&root, &wanted, &mut store)?;
     for (path, text) in &differing {
@@ -91,18 +96,6 @@ fn wanted(
 
 fn current(root: &Path, path: &str) -> Option<String> {
     std::fs::read_to_string(root.join(path)).ok()
-}
-
-/// The store is the user's own, and yet no name in it leads out of the project.
-fn inside(path: &str) -> Result<(), Failure> {
-    let stays = |part: Component<'_>| matches!(part, Component::Normal(_));
-    match Path::new(path).components().all(stays) {
-        true => Ok(()),
-        false => Err(
-            Failure::usage(format!("`{}` leads out of the project", printable(path)))
-                .hint("kiln stores names inside the project only: was .kiln/kiln.db edited?"),
-        ),
-    }
 }
 
 /// What is about to be replaced, under a digest of its own.

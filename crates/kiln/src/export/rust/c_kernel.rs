@@ -134,6 +134,7 @@ pub fn build_script(plan: &Plan) -> String {
     include_str!("../templates/build.rs.txt")
         .replace("@NAME@", name)
         .replace("@UNITS@", &units.join(", "))
-        .replace("@FLAGS@", &flags.join(", "))
         .replace("@LINK@", &link.join(", "))
+        // Last: a flag may hold any text, and what is in it must not be replaced.
+        .replace("@FLAGS@", &flags.join(", "))
 }

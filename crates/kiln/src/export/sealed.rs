@@ -1,0 +1,245 @@
+//! Whether a folder is, file by file, the package that was exported: nothing changed, nothing missing, nothing added.
+//!
+//! Checksums tell damage and stray edits, not who made a package: whoever can write all of it can write them too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+
+use kiln_core::diagnostic::printable;
+use kiln_core::manifest::Manifest;
+use sha2::{Digest, Sha256};
+
+use super::files::{SUMS, hexadecimal, inside};
+use super::package::{self, Package};
+use crate::exit::{Exit, Failure};
+
+/// How a problem ends where a file is one too many.
+pub const STRANGE: &str = "is not part of the package";
+
+/// Far more than any package has.
+const MOST_FILES: usize = 100_000;
+/// Lists and tables, not images.
+const MOST_TEXT_BYTES: u64 = 64 << 20;
+
+/// What is in a folder, found without opening any of it.
+#[derive(Default)]
+pub struct Contents {
+    /// Regular files, by their paths inside.
+    pub files: BTreeSet<String>,
+    /// What no package has: links, pipes, devices, names that are no text.
+    pub odd: Vec<String>,
+}
+
+pub fn contents(folder: &Path) -> Result<Contents, Failure> {
+    let mut found = Contents::default();
+    let mut open = vec![String::new()];
+    while let Some(inner) = open.pop() {
+        let path = folder.join(&inner);
+        let cannot = |e| Failure::bad_path(format!("cannot read `{}`", path.display()), &e);
+        for entry in fs::read_dir(&path).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let kind = entry.file_type().map_err(cannot)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                found.odd.push(format!(
+                    "`{}` has a name that is no text",
+                    printable(&entry.path().to_string_lossy())
+                ));
+                continue;
+            };
+            let name = match inner.is_empty() {
+                true => name,
+                false => format!("{inner}/{name}"),
+            };
+            match (kind.is_dir(), kind.is_file()) {
+                (true, _) => open.push(name),
+                (_, true) => {
+                    found.files.insert(name);
+                }
+                _ => found.odd.push(format!(
+                    "`{}` is {}: not part of the package",
+                    printable(&name),
+                    match kind.is_symlink() {
+                        true => "a link",
+                        false => "a pipe, a socket or a device",
+                    }
+                )),
+            }
+            if found.files.len() + found.odd.len() + open.len() > MOST_FILES {
+                return Err(Failure::usage(format!(
+                    "`{}` has more than {MOST_FILES} files: that is no package",
+                    folder.display()
+                ))
+                .hint("give the folder that `kiln export` wrote"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A text that is a regular file of reasonable size; looked at before it is opened, for a pipe has no end.
+pub fn text(path: &Path) -> Result<String, String> {
+    let facts = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
+    match (facts.is_file(), facts.len() <= MOST_TEXT_BYTES) {
+        (false, _) => Err("it is not a regular file".into()),
+        (_, false) => Err("it is too large".into()),
+        _ => fs::read_to_string(path).map_err(|e| e.to_string()),
+    }
+}
+
+/// Checksums by name, and what is wrong with the list.
+fn listed(folder: &Path) -> Result<(BTreeMap<String, String>, Vec<String>), Failure> {
+    let path = folder.join(SUMS);
+    let shown = path.display();
+    let text = text(&path).map_err(|e| {
+        Failure::usage(format!("cannot read `{shown}`: {e}"))
+            .hint("a package of kiln's has its checksums there")
+    })?;
+    let mut sums = BTreeMap::new();
+    let mut problems = Vec::new();
+    for line in text.lines().filter(|l| !l.trim().is_empty()) {
+        let Some((sum, name)) = line.split_once("  ") else {
+            problems.push(format!("`{SUMS}` has a line that is no checksum"));
+            continue;
+        };
+        if inside(folder, name).is_none() {
+            problems.push(format!("`{}` lies outside the package", printable(name)));
+        } else if sums.insert(name.to_string(), sum.to_string()).is_some() {
+            problems.push(format!("`{}` is listed twice in `{SUMS}`", printable(name)));
+        }
+    }
+    match sums.is_empty() {
+        true => Err(Failure::new(
+            Exit::Usage,
+            format!("`{shown}` lists no file"),
+        )),
+        false => Ok((sums, problems)),
+    }
+}
+
+/// Files of a folder that its list does not name, and that no build or interpreter made from what it names.
+pub fn strangers(folder: &Path) -> Result<Vec<String>, Failure> {
+    let found = contents(folder)?;
+    let (sums, _) = listed(folder)?;
+    let has_cargo = sums.contains_key("Cargo.toml");
+    let is_made = |name: &str| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        let is_bytecode = file.ends_with(".pyc") && name.contains("__pycache__/");
+        let by_script = sums.contains_key("build.sh")
+            && !name.contains('/')
+            && (name == "example" || name.ends_with(".o") || name.ends_with(".a"));
+        let by_cargo = has_cargo && (name == "Cargo.lock" || name.starts_with("target/"));
+        is_bytecode || by_script || by_cargo
+    };
+    let files = found.files.into_iter();
+    let strange = files.filter(|name| name != SUMS && !sums.contains_key(name) && !is_made(name));
+    let odd = found.odd.into_iter();
+    Ok(strange
+        .map(|n| format!("`{}`", printable(&n)))
+        .chain(odd)
+        .collect())
+}
+
+/// What is wrong with a package; nothing where it is what was exported, and all of it.
+pub fn problems(folder: &Path, package: &Package) -> Result<Vec<String>, Failure> {
+    let found = contents(folder)?;
+    let (sums, mut problems) = listed(folder)?;
+    problems.extend(found.odd.iter().cloned());
+    let mut actual: BTreeMap<&str, String> = BTreeMap::new();
+    for name in found.files.iter().filter(|name| *name != SUMS) {
+        let shown = printable(name);
+        let Some(sum) = sums.get(name) else {
+            problems.push(format!("`{shown}` {STRANGE}"));
+            continue;
+        };
+        match digest(&folder.join(name)) {
+            Ok(own) => {
+                if own != *sum {
+                    problems.push(format!("`{shown}` is not as it was exported"));
+                }
+                actual.insert(name, own);
+            }
+            Err(e) => problems.push(format!("`{shown}`: {e}")),
+        }
+    }
+    for name in sums.keys().filter(|name| !found.files.contains(*name)) {
+        problems.push(format!("`{}` is missing", printable(name)));
+    }
+    for name in [package::FILE, &package.manifest] {
+        if !sums.contains_key(name) {
+            problems.push(format!("`{SUMS}` does not list `{}`", printable(name)));
+        }
+    }
+    for image in package.configs.iter().flat_map(|c| &c.images) {
+        if actual.get(image.file.as_str()) != Some(&image.sha256) {
+            problems.push(format!(
+                "`{}` is not the image that `{}` describes",
+                printable(&image.file),
+                package::FILE
+            ));
+        }
+    }
+    if problems.is_empty() {
+        problems.extend(disagreements(folder, package));
+    }
+    Ok(problems)
+}
+
+/// Where the table and the packaged manifest name a shape alike and mean different sizes.
+fn disagreements(folder: &Path, package: &Package) -> Vec<String> {
+    let name = printable(&package.manifest);
+    let parsed = text(&folder.join(&package.manifest))
+        .map_err(|e| vec![format!("`{name}`: {e}")])
+        .and_then(|text| {
+            Manifest::parse(&text).map_err(|problems| {
+                problems
+                    .iter()
+                    .map(|p| format!("`{name}`: {}", printable(&p.message)))
+                    .collect()
+            })
+        });
+    let manifest = match parsed {
+        Ok(manifest) => manifest,
+        Err(problems) => return problems,
+    };
+    let sizes = |dimensions: &BTreeMap<String, i64>| {
+        let each: Vec<String> = dimensions.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        printable(&each.join(" "))
+    };
+    let mut found = Vec::new();
+    for entry in &package.dispatch {
+        let shape = printable(&entry.shape);
+        let mut shapes = manifest.shapes.iter();
+        match shapes.find(|s| s.name == entry.shape) {
+            None => found.push(format!(
+                "`{name}` has no shape `{shape}`, `{}` has",
+                package::FILE
+            )),
+            Some(written) => {
+                let written: BTreeMap<String, i64> = written.dimensions.iter().cloned().collect();
+                if written != entry.dimensions {
+                    found.push(format!(
+                        "shape `{shape}` is {} in `{}` and {} in `{name}`",
+                        sizes(&entry.dimensions),
+                        package::FILE,
+                        sizes(&written)
+                    ));
+                }
+            }
+        }
+    }
+    found
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(&hasher.finalize())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
