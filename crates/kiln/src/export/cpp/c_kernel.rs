@@ -27,17 +27,17 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
             match &argument.kind {
                 ArgumentKind::Scalar { .. } => {
                     let (kind, value) = passed_scalar(plan, place, argument, value)?;
-                    let _ = writeln!(text, "        {kind} a{place} = {value};");
-                    passed.push(format!("&a{place}"));
+                    let _ = writeln!(text, "        {kind} kiln_a{place} = {value};");
+                    passed.push(format!("&kiln_a{place}"));
                 }
                 ArgumentKind::Buffer { role, .. } => match role {
                     Role::Scratch | Role::Zeroed => {
                         let bytes = bytes_of(plan, argument, value)?;
                         let _ = writeln!(
                             text,
-                            "        Aligned<unsigned char> a{place}(static_cast<size_t>({bytes}));"
+                            "        Aligned<unsigned char> kiln_a{place}(static_cast<size_t>({bytes}));"
                         );
-                        passed.push(format!("a{place}.data()"));
+                        passed.push(format!("kiln_a{place}.data()"));
                     }
                     Role::Input => passed.push(format!(
                         "const_cast<{} *>({})",

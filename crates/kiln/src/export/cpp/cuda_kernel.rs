@@ -115,12 +115,12 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
         match value {
             ConfigArgument::Scalar(_) => {
                 let (kind, value) = passed_scalar(plan, place, argument, value)?;
-                let _ = writeln!(text, "            {kind} a{place} = {value};");
+                let _ = writeln!(text, "            {kind} kiln_a{place} = {value};");
             }
             ConfigArgument::Buffer(_) => {
                 let _ = writeln!(
                     text,
-                    "            const void *a{place} = {};",
+                    "            const void *kiln_a{place} = {};",
                     parameter(argument)
                 );
             }
@@ -135,7 +135,7 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
                 let dtype = plan.arguments[*tensor].dtype;
                 let _ = writeln!(
                     text,
-                    "            CUtensorMap a{place} = tensor_map(device.driver, {}, {}, {}, {{{}}}, {{{}}}, {});",
+                    "            CUtensorMap kiln_a{place} = tensor_map(device.driver, {}, {}, {}, {{{}}}, {{{}}}, {});",
                     parameter(&plan.arguments[*tensor]),
                     tensor_map_type(dtype),
                     dtype.size_bytes(),
@@ -146,7 +146,7 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
             }
         }
         passed.push(format!(
-            "const_cast<void *>(static_cast<const void *>(&a{place}))"
+            "const_cast<void *>(static_cast<const void *>(&kiln_a{place}))"
         ));
     }
     let _ = writeln!(

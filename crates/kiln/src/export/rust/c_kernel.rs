@@ -56,10 +56,10 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
                 ArgumentKind::Scalar { .. } => {
                     let _ = writeln!(
                         text,
-                        "            let mut a{place} = {};",
+                        "            let mut kiln_a{place} = {};",
                         passed_scalar(plan, place, argument, value)?
                     );
-                    passed.push(format!("(&raw mut a{place}).cast()"));
+                    passed.push(format!("(&raw mut kiln_a{place}).cast()"));
                 }
                 ArgumentKind::Buffer { role, .. } => {
                     let count = elements_of(plan, value)?;
@@ -69,9 +69,9 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
                             let kind = element(argument.dtype);
                             let _ = writeln!(
                                 text,
-                                "            let mut a{place} = Aligned::<{kind}>::zeros(narrow::<usize>({count})?);"
+                                "            let mut kiln_a{place} = Aligned::<{kind}>::zeros(narrow::<usize>({count})?);"
                             );
-                            passed.push(format!("a{place}.as_mut_ptr().cast()"));
+                            passed.push(format!("kiln_a{place}.as_mut_ptr().cast()"));
                         }
                         _ => {
                             let _ = writeln!(

@@ -140,10 +140,10 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
                     )
                 }
             };
-            let _ = writeln!(text, "                let mut a{place} = {made};");
+            let _ = writeln!(text, "                let mut kiln_a{place} = {made};");
         }
         let passed: Vec<String> = (0..plan.arguments.len())
-            .map(|place| format!("(&raw mut a{place}).cast()"))
+            .map(|place| format!("(&raw mut kiln_a{place}).cast()"))
             .collect();
         let _ = writeln!(
             text,
