@@ -118,9 +118,10 @@ fn left_over(problem: &Problem, launches: [&[u8]; 2]) -> Option<LeftOver> {
                     ..
                 }
             );
-            // Small elements may hold the same in both fills, so all are asked and not only those that differ.
-            let unwritten: Vec<usize> = match is_fresh && differing.iter().any(|e| holds_fills(*e))
-            {
+            // A zero that is added keeps the fill too, so nothing else may show. Small elements may hold the same in
+            // both fills, so all are counted and not only those that differ.
+            let keeps_fills = is_fresh && differing.iter().all(|e| holds_fills(*e));
+            let unwritten: Vec<usize> = match keeps_fills {
                 true => (0..elements).filter(|e| holds_fills(*e)).collect(),
                 false => Vec::new(),
             };
@@ -210,5 +211,8 @@ mod tests {
         let added = found(DType::I32, |_, held| held.wrapping_add(1)).expect("it shows");
         assert!(!added.is_unwritten);
         assert_eq!((added.output, added.first, added.count), (1, 0, 1000));
+        // Zeros that are added leave some as they were.
+        let added = found(DType::I32, |at, held| held.wrapping_add((at % 3) as u8));
+        assert!(!added.expect("it shows").is_unwritten);
     }
 }
