@@ -95,7 +95,6 @@ const WORDS: &[&str] = &[
     "macro",
     "match",
     "mod",
-    "module",
     "move",
     "multiply",
     "mut",
@@ -198,7 +197,6 @@ const TAKEN: &[&str] = &[
     "tan",
     "test",
     "time",
-    "torch",
     "Aligned",
     "Buffer",
 ];
