@@ -199,6 +199,17 @@ pub(super) fn candidates(tunables: &[Tunable]) -> Vec<(Kind, Literal)> {
     for tunable in &numeric {
         remainders(tunable, &mut found);
     }
+    let are_compared = |a: &Tunable, b: &Tunable| {
+        let is_numeric = |t: &Tunable| numeric.iter().any(|n| n.name == t.name);
+        is_numeric(a) && is_numeric(b)
+    };
+    for (at, a) in varied.iter().enumerate() {
+        for b in &varied[at + 1..] {
+            if !are_compared(a, b) && have_same_values(a, b) {
+                alike(a, b, &mut found);
+            }
+        }
+    }
     for (at, a) in numeric.iter().enumerate() {
         for b in &numeric[at + 1..] {
             between(a, b, &mut found);
@@ -269,6 +280,23 @@ fn remainders(tunable: &Tunable, found: &mut Vec<(Kind, Literal)>) {
             };
             found.push((Kind::Remainder, literal));
         }
+    }
+}
+
+/// Switches, and other tunables that choose among the same.
+fn have_same_values(a: &Tunable, b: &Tunable) -> bool {
+    let has = |t: &Tunable, value: &Value| t.values.iter().any(|v| v.loosely_equals(value));
+    a.values.len() == b.values.len() && a.values.iter().all(|value| has(b, value))
+}
+
+fn alike(a: &Tunable, b: &Tunable, found: &mut Vec<(Kind, Literal)>) {
+    for relation in [Relation::Equal, Relation::NotEqual] {
+        let literal = Literal {
+            left: Term::Product(vec![a.name.clone()]),
+            relation,
+            right: Right::Tunable(b.name.clone()),
+        };
+        found.push((Kind::Comparison, literal));
     }
 }
 

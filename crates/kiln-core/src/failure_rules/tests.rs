@@ -381,3 +381,39 @@ fn what_failed_in_another_way_was_tried() {
         assert!(rule.untried.is_empty(), "{}: {:?}", rule.when, rule.untried);
     }
 }
+
+#[test]
+fn switches_that_must_agree_are_found() {
+    let switch = |name: &str| Tunable {
+        name: name.into(),
+        values: vec![Value::Bool(false), Value::Bool(true)],
+    };
+    let listed = [switch("A"), switch("B"), switch("C"), switch("D")];
+    let trials: Vec<Trial> = (0..16)
+        .map(|number: u64| {
+            let on = |bit: u64| Value::Bool(number >> bit & 1 == 1);
+            let names = ["A", "B", "C", "D"].into_iter().zip(0..);
+            let config = names
+                .map(|(name, bit)| (name.to_string(), on(bit)))
+                .collect();
+            let outcome = match (number & 1) == (number >> 1 & 1) {
+                true => measured(),
+                false => misaligned(),
+            };
+            Trial {
+                number: number + 1,
+                outcome,
+                config,
+                skipped_shapes: Vec::new(),
+                compile: None,
+                run_ms: 0.0,
+                spent: None,
+            }
+        })
+        .collect();
+    let ended = trials.iter().map(|t| (t, &t.outcome));
+    let found = Failures::of(&listed, &[], &[], ended);
+    let rule = found.groups[0].rule.as_ref().unwrap();
+    assert_eq!(rule.when, "A != B");
+    assert_eq!(rule.constraint.as_ref().unwrap().expression, "A == B");
+}

@@ -62,31 +62,39 @@ pub fn static_assertions(code: &str) -> usize {
     asserted + errors.count()
 }
 
-/// Tunables that the source defines whatever the build says: the define is not inside an `#ifndef` of that name.
+/// Tunables that the source defines whatever the build says: outside of every condition. What holds of a condition a
+/// compiler knows; the guard of a header holds once.
 pub fn overridden<'t>(code: &str, tunables: &[&'t str]) -> Vec<&'t str> {
     let mut found = Vec::new();
-    let mut open: Vec<String> = Vec::new();
+    // The name of an `#ifndef`, until it is known to be a header's guard: then nothing.
+    let mut open: Vec<Option<String>> = Vec::new();
     for line in code.lines() {
         let Some(directive) = line.trim_start().strip_prefix('#') else {
             continue;
         };
         let mut words = directive.split_whitespace();
         match (words.next(), words.next()) {
-            (Some("ifndef"), Some(name)) => open.push(name.to_string()),
-            (Some("if" | "ifdef"), _) => open.push(directive.to_string()),
+            (Some("ifndef"), Some(name)) => open.push(Some(name.to_string())),
+            (Some("if" | "ifdef"), _) => open.push(Some(String::new())),
             (Some("endif"), _) => {
                 open.pop();
             }
             (Some("define"), Some(name)) => {
                 let name = name.split('(').next().unwrap_or(name);
-                let guarded = |condition: &String| {
-                    condition == name || (condition.contains("defined") && condition.contains(name))
-                };
-                if let Some(tunable) = tunables.iter().find(|t| **t == name)
-                    && !open.iter().any(guarded)
-                    && !found.contains(tunable)
-                {
-                    found.push(*tunable);
+                match tunables.iter().find(|t| **t == name) {
+                    Some(tunable) if open.iter().all(Option::is_none) => {
+                        if !found.contains(tunable) {
+                            found.push(*tunable);
+                        }
+                    }
+                    Some(_) => {}
+                    None => {
+                        if let Some(last) = open.last_mut()
+                            && last.as_deref() == Some(name)
+                        {
+                            *last = None;
+                        }
+                    }
                 }
             }
             _ => {}
@@ -123,5 +131,9 @@ mod tests {
         assert_eq!(overridden(bare, &tunables), ["UNROLL"]);
         let other = "#ifdef X\n#define BLOCK 4\n#endif\n#define BLOCK(x) x\n";
         assert_eq!(overridden(other, &tunables), ["BLOCK"]);
+        let else_branch = "#ifdef UNROLL\n#else\n#define UNROLL 1\n#endif\n#ifdef __cplusplus\n#define BLOCK 2\n#endif\n";
+        assert!(overridden(else_branch, &tunables).is_empty());
+        let header = "#ifndef K_H\n#define K_H\n#define UNROLL 4\n#endif\n";
+        assert_eq!(overridden(header, &tunables), ["UNROLL"]);
     }
 }
