@@ -3,7 +3,6 @@
 use super::source_text::{code_only, overridden, static_assertions as assertions_in};
 use super::{Answer, Record, fires, not_applicable, passes};
 use crate::manifest::ShapePurpose;
-use crate::retrospective::began_unix_ms;
 
 /// The smallest shape should be so many times smaller than the target.
 const TINY: f64 = 16.0;
@@ -26,9 +25,11 @@ pub(super) fn environment_validated(record: &Record<'_>) -> Answer {
             "other processes were on the device (pid {pids}); `kiln doctor` shows them"
         ));
     }
-    let began = began_unix_ms(record.study);
+    // When it was entered: when it began is reckoned back from there, and comes out some milliseconds too early for a
+    // doctor that ran right before.
+    let entered = header.created_unix_ms;
     let runs = record.history.doctor_runs();
-    let before: Vec<_> = runs.filter(|(at, _)| *at <= began).collect();
+    let before: Vec<_> = runs.filter(|(at, _)| *at <= entered).collect();
     match before.last() {
         None => fires("`kiln doctor` was never run in this project before the study"),
         // About the machine as a whole, problems may be with what this kernel does not need.
