@@ -501,6 +501,15 @@ fn verify_vouches_for_the_whole_package() {
     let image = "images/facts_c0.x86_64.so";
     fresh();
     assert_eq!(problems(), "[]");
+    // Using it leaves files behind, which are told and no problem.
+    fs::create_dir(folder.join("__pycache__")).unwrap();
+    fs::write(folder.join("__pycache__/a.cpython-312.pyc"), "x").unwrap();
+    assert_eq!(problems(), "[]");
+    let said = text(&project.run(&["verify", "module", "--files"]).stdout);
+    assert!(
+        said.contains("1 file that Python or a build made"),
+        "{said}"
+    );
     let Ok(mut bytes) = fs::read(folder.join(image)) else {
         return eprintln!("skipped: not on this processor");
     };

@@ -148,52 +148,82 @@ fn same_function(now: &PythonFunction, then: &PythonFunction) -> bool {
     now.source.value == then.source.value && now.function == then.function
 }
 
-/// A function of a file, with the flags it is compiled with.
-type Compiled<'m> = (&'m Spanned<String>, &'m String, &'m Vec<String>);
+/// A function of a file, the flags it is compiled with, and how it is launched where it is a kernel.
+struct Compiled<'m> {
+    source: &'m Spanned<String>,
+    entry: &'m String,
+    flags: &'m Vec<String>,
+    launch: Option<&'m Launch>,
+}
 
-fn same_compiled(now: Compiled<'_>, then: Compiled<'_>) -> bool {
-    now.0.value == then.0.value && now.1 == then.1 && now.2 == then.2
+impl Compiled<'_> {
+    fn is_same(&self, then: &Compiled<'_>) -> bool {
+        self.source.value == then.source.value
+            && self.entry == then.entry
+            && self.flags == then.flags
+            && match (self.launch, then.launch) {
+                (Some(now), Some(then)) => same_launch(now, then),
+                (now, then) => now.is_none() && then.is_none(),
+            }
+    }
+}
+
+fn compiled_reference(reference: &Reference) -> Option<Compiled<'_>> {
+    let (source, entry, flags, launch) = match reference {
+        Reference::C {
+            source,
+            entry,
+            flags,
+        } => (source, entry, flags, None),
+        Reference::Kernel {
+            source,
+            entry,
+            flags,
+            launch,
+            ..
+        } => (source, entry, flags, Some(launch)),
+        Reference::Python(_) | Reference::File { .. } => return None,
+    };
+    Some(Compiled {
+        source,
+        entry,
+        flags,
+        launch,
+    })
+}
+
+fn compiled_baseline(kind: &BaselineKind) -> Option<Compiled<'_>> {
+    let (source, entry, flags, launch) = match kind {
+        BaselineKind::C {
+            source,
+            entry,
+            flags,
+        } => (source, entry, flags, None),
+        BaselineKind::Kernel {
+            source,
+            entry,
+            flags,
+            launch,
+        } => (source, entry, flags, Some(launch)),
+        _ => return None,
+    };
+    Some(Compiled {
+        source,
+        entry,
+        flags,
+        launch,
+    })
 }
 
 fn same_reference(now: &Reference, then: &Reference) -> bool {
+    if let (Some(a), Some(b)) = (compiled_reference(now), compiled_reference(then)) {
+        let precision = |r: &Reference| match r {
+            Reference::Kernel { precision, .. } => Some(*precision),
+            _ => None,
+        };
+        return a.is_same(&b) && precision(now) == precision(then);
+    }
     match (now, then) {
-        (
-            Reference::C {
-                source,
-                entry,
-                flags,
-            },
-            Reference::C {
-                source: then_source,
-                entry: then_entry,
-                flags: then_flags,
-            },
-        ) => same_compiled(
-            (source, entry, flags),
-            (then_source, then_entry, then_flags),
-        ),
-        (
-            Reference::Kernel {
-                source,
-                entry,
-                flags,
-                launch,
-                precision,
-            },
-            Reference::Kernel {
-                source: then_source,
-                entry: then_entry,
-                flags: then_flags,
-                launch: then_launch,
-                precision: then_precision,
-            },
-        ) => {
-            same_compiled(
-                (source, entry, flags),
-                (then_source, then_entry, then_flags),
-            ) && same_launch(launch, then_launch)
-                && precision == then_precision
-        }
         (Reference::Python(now), Reference::Python(then)) => same_function(now, then),
         (Reference::File { path }, Reference::File { path: then }) => path.value == then.value,
         _ => false,
@@ -202,45 +232,13 @@ fn same_reference(now: &Reference, then: &Reference) -> bool {
 
 /// What else is measured beside it, and the speedup asked for, decide nothing about who won.
 fn same_baseline(now: &Baseline, then: &Baseline) -> bool {
+    if let (Some(a), Some(b)) = (compiled_baseline(&now.kind), compiled_baseline(&then.kind)) {
+        return a.is_same(&b);
+    }
     match (&now.kind, &then.kind) {
-        (
-            BaselineKind::C {
-                source,
-                entry,
-                flags,
-            },
-            BaselineKind::C {
-                source: then_source,
-                entry: then_entry,
-                flags: then_flags,
-            },
-        ) => same_compiled(
-            (source, entry, flags),
-            (then_source, then_entry, then_flags),
-        ),
-        (
-            BaselineKind::Kernel {
-                source,
-                entry,
-                flags,
-                launch,
-            },
-            BaselineKind::Kernel {
-                source: then_source,
-                entry: then_entry,
-                flags: then_flags,
-                launch: then_launch,
-            },
-        ) => {
-            same_compiled(
-                (source, entry, flags),
-                (then_source, then_entry, then_flags),
-            ) && same_launch(launch, then_launch)
-        }
         (BaselineKind::Python(now), BaselineKind::Python(then)) => same_function(now, then),
         (BaselineKind::Config { values, .. }, BaselineKind::Config { values: then, .. }) => {
-            let has = |list: &[_], pair: &_| list.contains(pair);
-            values.len() == then.len() && values.iter().all(|pair| has(then, pair))
+            values.len() == then.len() && values.iter().all(|pair| then.contains(pair))
         }
         _ => false,
     }

@@ -244,7 +244,7 @@ fn a_trend_is_said_in_words() {
         };
         trend("k", &history).sentence
     };
-    assert!(say(&studies[..1]).contains("a trend takes two"));
+    assert!(say(&studies[..1]).contains("a trend takes 4"));
     assert!(say(&[]).contains("no study of `k` has come to a verdict"));
     studies[1].moments.confirmed_ms = Some(3000);
     let few = say(&studies);

@@ -120,7 +120,7 @@ fn sentence(kernel: &str, rows: &[TrendRow]) -> String {
     };
     if first.study == last.study {
         return format!(
-            "one study of `{kernel}` came to a verdict, in {}: a trend takes two",
+            "one study of `{kernel}` came to a verdict, in {}: a trend takes {FEWEST_FOR_A_TREND}",
             seconds(to)
         );
     }

@@ -46,7 +46,7 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
     json!({
         "schema_version": 1, "package": args.package.display().to_string(), "kernel": verified.package.kernel,
         "target": verified.package.target, "device": verified.device, "confirmed": verified.package.confirmed,
-        "changed_files": verified.problems, "shapes": shapes, "exit_code": exit as i32,
+        "changed_files": verified.problems, "made_files": verified.made, "shapes": shapes, "exit_code": exit as i32,
     })
 }
 
@@ -65,13 +65,16 @@ fn table(verified: &Verified) -> String {
         problems => {
             lines.extend(problems.iter().map(|p| format!("  changed   {p}")));
             lines.push("  nothing was run: what was changed is not what was exported".into());
-            if problems.iter().any(|p| p.ends_with(verify::STRANGE)) {
-                lines.push(
-                    "  what Python or a build left in the folder can be deleted; then verify again"
-                        .into(),
-                );
-            }
         }
+    }
+    if verified.made > 0 {
+        lines.push(format!(
+            "  note      {} that Python or a build made here: not checked; delete what came with the package",
+            match verified.made {
+                1 => "1 file".to_string(),
+                count => format!("{count} files"),
+            }
+        ));
     }
     if !verified.package.confirmed {
         lines.push("  note      not every config was confirmed when it was exported".into());

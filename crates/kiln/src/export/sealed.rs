@@ -15,9 +15,6 @@ use super::files::{SUMS, hexadecimal, inside};
 use super::package::{self, Package};
 use crate::exit::{Exit, Failure};
 
-/// How a problem ends where a file is one too many.
-pub const STRANGE: &str = "is not part of the package";
-
 /// Far more than any package has.
 const MOST_FILES: usize = 100_000;
 /// Lists and tables, not images.
@@ -118,22 +115,24 @@ fn listed(folder: &Path) -> Result<(BTreeMap<String, String>, Vec<String>), Fail
     }
 }
 
+/// Whether Python, `build.sh` or cargo makes such a file from what a package lists.
+fn is_made(sums: &BTreeMap<String, String>, name: &str) -> bool {
+    let is_bytecode = name.ends_with(".pyc") && name.contains("__pycache__/");
+    let by_script = sums.contains_key("build.sh")
+        && !name.contains('/')
+        && (name == "example" || name.ends_with(".o") || name.ends_with(".a"));
+    let by_cargo =
+        sums.contains_key("Cargo.toml") && (name == "Cargo.lock" || name.starts_with("target/"));
+    is_bytecode || by_script || by_cargo
+}
+
 /// Files of a folder that its list does not name, and that no build or interpreter made from what it names.
 pub fn strangers(folder: &Path) -> Result<Vec<String>, Failure> {
     let found = contents(folder)?;
     let (sums, _) = listed(folder)?;
-    let has_cargo = sums.contains_key("Cargo.toml");
-    let is_made = |name: &str| {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        let is_bytecode = file.ends_with(".pyc") && name.contains("__pycache__/");
-        let by_script = sums.contains_key("build.sh")
-            && !name.contains('/')
-            && (name == "example" || name.ends_with(".o") || name.ends_with(".a"));
-        let by_cargo = has_cargo && (name == "Cargo.lock" || name.starts_with("target/"));
-        is_bytecode || by_script || by_cargo
-    };
     let files = found.files.into_iter();
-    let strange = files.filter(|name| name != SUMS && !sums.contains_key(name) && !is_made(name));
+    let strange =
+        files.filter(|name| name != SUMS && !sums.contains_key(name) && !is_made(&sums, name));
     let odd = found.odd.into_iter();
     Ok(strange
         .map(|n| format!("`{}`", printable(&n)))
@@ -141,16 +140,27 @@ pub fn strangers(folder: &Path) -> Result<Vec<String>, Failure> {
         .collect())
 }
 
-/// What is wrong with a package; nothing where it is what was exported, and all of it.
-pub fn problems(folder: &Path, package: &Package) -> Result<Vec<String>, Failure> {
+/// What a folder is, held against its list.
+pub struct Seal {
+    /// What is wrong with it; nothing where it is what was exported, and all of it.
+    pub problems: Vec<String>,
+    /// Files that using the package makes; nobody vouches for them.
+    pub made: usize,
+}
+
+pub fn examine(folder: &Path, package: &Package) -> Result<Seal, Failure> {
     let found = contents(folder)?;
     let (sums, mut problems) = listed(folder)?;
+    let mut made = 0;
     problems.extend(found.odd.iter().cloned());
     let mut actual: BTreeMap<&str, String> = BTreeMap::new();
     for name in found.files.iter().filter(|name| *name != SUMS) {
         let shown = printable(name);
         let Some(sum) = sums.get(name) else {
-            problems.push(format!("`{shown}` {STRANGE}"));
+            match is_made(&sums, name) {
+                true => made += 1,
+                false => problems.push(format!("`{shown}` is not part of the package")),
+            }
             continue;
         };
         match digest(&folder.join(name)) {
@@ -183,7 +193,7 @@ pub fn problems(folder: &Path, package: &Package) -> Result<Vec<String>, Failure
     if problems.is_empty() {
         problems.extend(disagreements(folder, package));
     }
-    Ok(problems)
+    Ok(Seal { problems, made })
 }
 
 /// Where the table and the packaged manifest name a shape alike and mean different sizes.

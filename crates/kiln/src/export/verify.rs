@@ -11,7 +11,6 @@ use super::files::inside;
 use super::package::{self, Dispatch, Image, Package, PackagedConfig};
 use super::plan::SOURCES;
 use super::sealed;
-pub use super::sealed::STRANGE;
 use crate::cache;
 use crate::engine::evaluate::Contender;
 use crate::engine::oracle::Oracle;
@@ -59,6 +58,8 @@ pub struct Verified {
     pub package: Package,
     /// Files that are not as they were exported, or not part of it, or at odds with each other.
     pub problems: Vec<String>,
+    /// Files that Python or a build made in the folder.
+    pub made: usize,
     pub device: Option<String>,
     pub shapes: Vec<ShapeResult>,
 }
@@ -125,8 +126,10 @@ pub fn read(folder: &Path) -> Result<Package, Failure> {
 
 pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
     let package = read(folder)?;
+    let seal = sealed::examine(folder, &package)?;
     let mut verified = Verified {
-        problems: sealed::problems(folder, &package)?,
+        problems: seal.problems,
+        made: seal.made,
         package,
         device: None,
         shapes: Vec::new(),
