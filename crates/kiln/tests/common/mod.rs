@@ -254,6 +254,14 @@ pub fn cuda() -> Option<PathBuf> {
     Some(wheel)
 }
 
+/// How often a slow `scale` does its work over: so often that neighbours who halve the machine's speed now and then do
+/// not hide it.
+pub const SLOW: u32 = 8;
+
+/// A margin within which two of the same stay on most machines. Where even that is undecided, the machine is to blame:
+/// what a verdict makes of its numbers is tested where the numbers are given.
+pub const NO_DIFFERENCE: &str = "0.9";
+
 /// The loop of [`Project::with_scale`]; each repeat is as much work again.
 pub fn scale_source(repeats: u32) -> String {
     format!(
