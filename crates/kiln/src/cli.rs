@@ -536,6 +536,9 @@ pub struct SelftestArgs {
     /// Pairs of the same kernel for the section `gate` [default: 1000]
     #[arg(long, value_name = "N", value_parser = pairs)]
     pub pairs: Option<usize>,
+    /// Write each pair of the section `gate` to this file the moment it is judged, as one line of JSON
+    #[arg(long, value_name = "FILE")]
+    pub rows: Option<PathBuf>,
     /// Print one JSON document with all numbers
     #[arg(long)]
     pub json: bool,

@@ -22,6 +22,7 @@ mod project;
 mod recording;
 mod redteam;
 mod report;
+mod rows;
 mod selftest;
 mod serve;
 mod settings;

@@ -3,7 +3,7 @@
 //!
 //! Flow: [`files`] holds the sources that are compiled into the binary, [`catalogue`] says what
 //! cheats there are, [`trial`] puts one candidate through search and confirmation, [`plain`] through
-//! what a benchmark script does, and [`rows`] tells what was decided. [`cheats`], [`mutants`] and [`honest`] are the three questions.
+//! what a benchmark script does, and [`Rows`](crate::rows::Rows) tell what was decided. [`cheats`], [`mutants`] and [`honest`] are the three questions.
 
 mod catalogue;
 pub mod cheats;
@@ -12,9 +12,7 @@ pub mod honest;
 pub mod mutants;
 mod mutate;
 mod plain;
-mod rows;
 mod side_by_side;
 mod trial;
 
-pub use rows::Rows;
 pub use trial::Effort;

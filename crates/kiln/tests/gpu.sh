@@ -112,7 +112,7 @@ P
     echo "exit code $?"
 }
 walls() { k selftest --only walls --json >"$out/walls.json"; echo "exit code $?"; }
-gate() { k selftest --only gate --pairs "$pairs" --json >"$out/gate.json"; echo "exit code $?"; }
+gate() { k selftest --only gate --pairs "$pairs" --rows "$out/gate.jsonl" --json >"$out/gate.json"; echo "exit code $?"; }
 cheats() { k redteam --backend cuda --only cheats --rows "$out/cheats.jsonl"; echo "exit code $?"; }
 honest() { k redteam --backend cuda --only honest --rows "$out/honest.jsonl"; echo "exit code $?"; }
 

@@ -7,7 +7,8 @@ use crate::commands::tune::wait_for_machine;
 use crate::engine::interrupt;
 use crate::exit::{Exit, Failure};
 use crate::printer;
-use crate::redteam::{Effort, Rows, cheats, honest, mutants};
+use crate::redteam::{Effort, cheats, honest, mutants};
+use crate::rows::Rows;
 use crate::selftest::{Ground, Size};
 
 /// Raised when a key changes its meaning; new keys may appear at any time.

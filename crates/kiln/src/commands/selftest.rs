@@ -5,6 +5,7 @@ use crate::commands::tune::wait_for_machine;
 use crate::engine::interrupt;
 use crate::exit::{Exit, Failure};
 use crate::printer;
+use crate::rows::Rows;
 use crate::selftest::{self, Ground, Report, Size};
 
 pub fn run(args: &SelftestArgs) -> Result<Exit, Failure> {
@@ -13,6 +14,7 @@ pub fn run(args: &SelftestArgs) -> Result<Exit, Failure> {
     let size = if args.quick { Size::Quick } else { Size::Full };
     let mut ground = Ground::open(args.backend, size)?;
     ground.pairs = args.pairs;
+    ground.rows = Rows::new(args.rows.as_deref())?;
     let _machine = wait_for_machine(&ground.device, false)?;
     let header = ground.header();
     printer::talk(&header.lines());

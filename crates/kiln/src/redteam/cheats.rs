@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::catalogue::{self, Acceptance, Cheat, LiesAbout};
 use super::plain::{self, Impression};
-use super::rows::Rows;
 use super::side_by_side;
 use super::trial::{self, Answer};
 use crate::cli::Backend;
@@ -16,6 +15,7 @@ use crate::engine::bench::LiveBench;
 use crate::engine::compile_pool::{Build, CompilePool};
 use crate::engine::{interrupt, interrupted};
 use crate::exit::{Exit, Failure};
+use crate::rows::Rows;
 use crate::selftest::{Ground, configs};
 use crate::task::Task;
 

@@ -9,7 +9,6 @@ use kiln_core::trial::Assignment;
 use serde::Serialize;
 
 use super::files::Bundle;
-use super::rows::Rows;
 use super::{side_by_side, trial};
 use crate::cli::Backend;
 use crate::engine::bench::LiveBench;
@@ -17,6 +16,7 @@ use crate::engine::interrupt;
 use crate::exit::Failure;
 use crate::printer;
 use crate::report::terminal::config_text;
+use crate::rows::Rows;
 use crate::selftest::Ground;
 use crate::task::Task;
 

@@ -19,7 +19,6 @@ use kiln_core::trial::{Assignment, Outcome, Trial};
 use kiln_core::value::Value;
 
 use super::mutate::{self, Mutation};
-use super::rows::Rows;
 use super::{honest, side_by_side};
 use crate::engine::bench::LiveBench;
 use crate::engine::compile_pool::{Build, Built, CompilePool};
@@ -32,6 +31,7 @@ use crate::engine::{interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::image;
 use crate::printer;
+use crate::rows::Rows;
 use crate::selftest::Ground;
 use crate::task::{Part, Program, Task};
 

@@ -180,7 +180,8 @@ impl Bench<'_> {
                     ns = look.comparison.baseline_ns;
                     lowest = lowest.min(look.comparison.speedup);
                     highest = highest.max(look.comparison.speedup);
-                    let item = item(subject, look, judged.rounds);
+                    let item = item(series, subject, look, judged.rounds);
+                    ground.rows.write("gate", &item)?;
                     self.report.item(&format!("{series}_pairs"), item);
                 }
                 Err(why) => {
@@ -206,8 +207,9 @@ impl Bench<'_> {
     }
 }
 
-fn item(subject: &Subject, look: &Look, rounds: usize) -> serde_json::Value {
+fn item(series: &str, subject: &Subject, look: &Look, rounds: usize) -> serde_json::Value {
     json!({
+        "series": series,
         "subject": subject.name,
         "verdict": look.verdict,
         "speedup": look.comparison.speedup,

@@ -17,6 +17,7 @@ use crate::engine::broken;
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::worker::{Worker, WorkerEnd, WorkerKind};
 use crate::exit::{Exit, Failure};
+use crate::rows::Rows;
 use crate::task::{Compiler, Task};
 use crate::toolchain::CudaToolchain;
 use crate::{project, settings};
@@ -44,6 +45,8 @@ pub struct Ground {
     pub pairs: Option<usize>,
     /// Candidates of the red team that run at a time, likewise.
     pub side_by_side: Option<usize>,
+    /// Takes pairs of the gate as they are judged.
+    pub rows: Rows,
     pub device: DeviceInfo,
     pub jobs: usize,
     /// For everything that is not about compiling.
@@ -88,6 +91,7 @@ impl Ground {
             size,
             pairs: None,
             side_by_side: None,
+            rows: Rows::new(None)?,
             device: scout.device.clone(),
             jobs,
             pool: pool_in(&folder.path().join("home"), jobs)?,

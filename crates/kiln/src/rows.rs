@@ -47,6 +47,11 @@ impl Rows {
         words: &str,
     ) -> Result<(), Failure> {
         printer::talk(&format!("  {words}"));
+        self.write(part, row)
+    }
+
+    /// Writes a row down for programs, where they want it.
+    pub fn write(&self, part: &'static str, row: &impl Serialize) -> Result<(), Failure> {
         let Some(file) = &self.file else {
             return Ok(());
         };
