@@ -59,6 +59,15 @@ pub fn head(folder: &Path) -> Option<String> {
     Some(format!("{commit}{mark}"))
 }
 
+/// Whether the project's own rules keep a file out of its repository; not where there is none, and not a file that
+/// was added all the same.
+pub fn is_ignored(folder: &Path, file: &Path) -> bool {
+    let Some(file) = file.to_str() else {
+        return false;
+    };
+    git(folder, None, &["check-ignore", "--quiet", "--", file]).is_ok()
+}
+
 /// The project of a manifest as of a revision. `path` names another manifest, or its folder, from
 /// the top of the repository.
 pub fn checkout(file: &ManifestFile, revision: &str, path: Option<&str>) -> Result<Tree, Failure> {
