@@ -76,7 +76,7 @@ fn run(job: &CompileJob, list: &str, last: &[&str]) -> Result<Made, CompileFailu
     match result {
         // Without the list a changed header would go unnoticed.
         Ok(log) if files.is_empty() => Err(failure(
-            "the compiler did not say which files it read (-M, -MD, -MF)",
+            "the compiler did not say which files it read (-MD -MF)",
             &log,
         )),
         Ok(log) => Ok(Made { log, files }),
@@ -107,4 +107,37 @@ fn run_compiler(job: &CompileJob, last: &[&str]) -> Result<String, CompileFailur
         command
     };
     compiler_process::run(job, make, Some(&job.unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_compiler_says_what_it_would_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        std::fs::write(path("one.h"), "").unwrap();
+        std::fs::write(path("two.h"), "").unwrap();
+        let job = |unit: &str| CompileJob {
+            tool: Tool::Cc {
+                command: vec!["cc".into()],
+            },
+            unit: unit.into(),
+            flags: vec!["-include".into(), path("one.h")],
+            defines: vec![("H".into(), "<two.h>".into())],
+            include_dirs: vec![path("")],
+            output: path("image.so"),
+            memory_limit_bytes: 8 << 30,
+            cpu_limit_seconds: 60,
+        };
+        // A mistake behind the directives does not matter.
+        let read = Cc.reads(&job("#include H\nint x = y;\n")).unwrap();
+        assert!(read.contains(&path("one.h")), "{read:?}");
+        assert!(read.iter().any(|file| file.ends_with("two.h")), "{read:?}");
+        let error = Cc.reads(&job("#include \"three.h\"\n")).unwrap_err();
+        assert!(error.first_error.contains("three.h"), "{error:?}");
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+        assert_eq!(left.len(), 2, "nothing is made: {left:?}");
+    }
 }

@@ -9,6 +9,7 @@
 
 mod directives;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -42,7 +43,11 @@ struct Stamp {
 
 /// Everything reachable from a unit through these folders, in the order they are searched.
 pub fn reachable(unit: &str, include_dirs: &[String]) -> Reached {
-    Scanner::default().reachable(unit, include_dirs, &[])
+    thread_local! {
+        // A study asks again and again, and some kernels take in hundreds of headers.
+        static SCANNER: RefCell<Scanner> = RefCell::default();
+    }
+    SCANNER.with_borrow_mut(|scanner| scanner.reachable(unit, include_dirs, &[]))
 }
 
 impl Scanner {

@@ -135,7 +135,7 @@ impl Run<'_> {
         })?;
         match dependencies.is_empty() {
             true => Err(failure(
-                "nvcc did not say which files it read (-M, -MD, -MF)",
+                "nvcc did not say which files it read (-MD -MF)",
                 &log,
             )),
             false => Ok((log, dependencies)),

@@ -22,18 +22,18 @@ const HEADERS: [&str; 7] = [
 ];
 
 const SOURCE: &str = "#include <angled.h>\n\
-    #if U == 2\n#include <only_two.h>\n#endif\n\
+    #if WAYS == 2\n#include <only_two.h>\n#endif\n\
     #include BY_FLAG\n\
     #define HEADER \"parts/by_macro.h\"\n#include HEADER\n\
     #  /* x */ include \"parts/odd.h\"\n\
     #inc\\\nlude \"parts/split.h\"\n\
-    void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2.0f * x[i] * U / U; }\n";
+    void twice(const float *x, float *y, int n) { for (int i = 0; i < n; i++) y[i] = 2.0f * x[i] * WAYS / WAYS; }\n";
 
 const MANIFEST: &str = "[kernel]\nname = \"twice\"\nsource = \"twice.c\"\nentry = \"twice\"\n\
     flags = [\"-O1\", \"-I\", \"inc\", \"-include\", \"inc/forced.h\", '-DBY_FLAG=\"parts/by_flag.h\"']\n\
-    [tunables]\nU = [1, 2]\n[shapes.target]\nN = 1000\n[arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
+    [tunables]\nWAYS = [1, 2]\n[shapes.target]\nN = 1000\n[arguments]\nx = { dtype = \"f32\", shape = [\"N\"] }\n\
     y = { dtype = \"f32\", shape = [\"N\"], role = \"output\" }\nn = { dtype = \"i32\", value = \"N\" }\n\
-    [reference]\nc = \"reference.c:twice\"\n[baseline]\nconfig = { U = 1 }\n\
+    [reference]\nc = \"reference.c:twice\"\n[baseline]\nconfig = { WAYS = 1 }\n\
     [measure]\nmin_samples = 2\nmax_samples = 3\n\
     [confirm]\nsamples = 4\nrounds = 2\nfinalists = 1\nsanitize = \"off\"\nrepeats = 0\nunseen_shapes = 0\n";
 
@@ -95,7 +95,7 @@ fn a_changed_header_is_a_changed_kernel() {
         assert!(!is_changed(&project), "{header}");
     }
     // A comparison with the study says so too, of sources and of the manifest.
-    let compare = ["compare", "study:1", "U=1", "--margin", "0.9", "--json"];
+    let compare = ["compare", "study:1", "WAYS=1", "--margin", "0.9", "--json"];
     let notes = |codes: &[i32]| project.json(&compare, codes)["notes"].to_string();
     let any = [0, 1, 4, 5];
     assert!(!notes(&any).contains("changed since"));
@@ -119,7 +119,7 @@ fn packages_and_baselines_carry_what_the_compiler_reads() {
     let project = project_in("");
     project.write(
         "winners.json",
-        &json!([{"shape": "target", "config": {"U": 2}, "ratio": 1.2, "ratio_ci_95": [1.1, 1.3],
+        &json!([{"shape": "target", "config": {"WAYS": 2}, "ratio": 1.2, "ratio_ci_95": [1.1, 1.3],
                  "device": "test", "date": "2026-11-15"}])
         .to_string(),
     );
@@ -160,7 +160,7 @@ fn packages_and_baselines_carry_what_the_compiler_reads() {
         "{script}"
     );
     // For the other config the compiler does not read it: the package says so.
-    project.replace("winners.json", "\"U\":2", "\"U\":1");
+    project.replace("winners.json", "\"WAYS\":2", "\"WAYS\":1");
     project.write(
         "twice.c",
         &SOURCE.replace("<only_two.h>", "\"inc/only_two.h\""),
@@ -174,7 +174,7 @@ fn packages_and_baselines_carry_what_the_compiler_reads() {
     );
     project.write("twice.c", SOURCE);
 
-    let recorded = project.run(&["gate", "--record", "--config", "U=1"]);
+    let recorded = project.run(&["gate", "--record", "--config", "WAYS=1"]);
     assert!(recorded.status.success(), "{}", text(&recorded.stderr));
     let baseline = fs::read_to_string(project.root.join("kiln.gate.toml")).unwrap();
     for header in HEADERS {
@@ -221,7 +221,7 @@ fn nothing_private_goes_out() {
     project.write(".env", "/* TOKEN=1 */\n");
     project.write(
         "winners.json",
-        &json!([{"shape": "target", "config": {"U": 2}, "ratio": 1.2, "ratio_ci_95": [1.1, 1.3],
+        &json!([{"shape": "target", "config": {"WAYS": 2}, "ratio": 1.2, "ratio_ci_95": [1.1, 1.3],
                  "device": "test", "date": "2026-11-15"}])
         .to_string(),
     );
@@ -246,7 +246,7 @@ fn nothing_private_goes_out() {
     for name in [".env", ".git"] {
         assert!(!project.root.join("out/source").join(name).exists());
     }
-    let recorded = project.run(&["gate", "--record", "--config", "U=1"]);
+    let recorded = project.run(&["gate", "--record", "--config", "WAYS=1"]);
     assert!(recorded.status.success(), "{}", text(&recorded.stderr));
     let baseline = fs::read_to_string(project.root.join("kiln.gate.toml")).unwrap();
     assert!(!baseline.contains("TOKEN"), "{baseline}");
@@ -260,7 +260,7 @@ fn nothing_private_goes_out() {
     ] {
         assert!(said.contains(part), "{said}");
     }
-    let output = project.run(&["gate", "--record", "--force", "--config", "U=1"]);
+    let output = project.run(&["gate", "--record", "--force", "--config", "WAYS=1"]);
     let said = text(&output.stderr);
     assert!(
         said.contains("`.env` does not go into a baseline file"),
@@ -287,4 +287,81 @@ fn nothing_private_goes_out() {
     assert!(said.contains("git add --force inc/forced.h"), "{said}");
     project.git(&["add", "--force", "inc/forced.h"]);
     export(&project, &to_json);
+}
+
+/// In CUDA: NVRTC, and nvcc where the toolkit has it.
+#[test]
+fn cuda_kernels_have_headers_too() {
+    let Some(cuda) = common::cuda() else {
+        return;
+    };
+    let mut compilers = vec!["nvrtc"];
+    match cuda.join("bin/nvcc").is_file() {
+        true => compilers.push("nvcc"),
+        false => eprintln!("skipped: the CUDA compiler at hand has no nvcc"),
+    }
+    for compiler in compilers {
+        let mut project = project_in("sub");
+        project.cuda = Some(cuda.clone());
+        project.write("inc/angled.h", "#error decoy\n");
+        project.write("inc/forced.h", "#error decoy\n");
+        let (start, end) = SOURCE.split_once("void twice").unwrap();
+        let source = format!("{start}extern \"C\" __global__ void twice{end}");
+        project.write("sub/twice.cu", &source);
+        project
+            .replace(
+                "sub/kiln.toml",
+                "twice.c\"",
+                "twice.cu\"\nlanguage = \"cuda\"",
+            )
+            .replace("sub/kiln.toml", "\"-O1\", ", "")
+            .replace(
+                "sub/kiln.toml",
+                "entry =",
+                &format!("compiler = \"{compiler}\"\nentry ="),
+            )
+            .replace(
+                "sub/kiln.toml",
+                "[tunables]",
+                "[launch]\ngrid = [1]\nblock = [32]\n[tunables]",
+            );
+        let check = ["check", "sub", "--arch", "sm_80", "--compile"];
+        let output = project.run(&check);
+        assert!(
+            output.status.success(),
+            "{compiler}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
+        project.write(
+            "winners.json",
+            &json!([{"shape": "target", "config": {"WAYS": 2}, "ratio": 1.2, "ratio_ci_95": [1.1, 1.3],
+                     "device": "test", "date": "2026-11-15"}])
+            .to_string(),
+        );
+        let to_json = [
+            "--winners",
+            "winners.json",
+            "--manifest",
+            "sub",
+            "--arch",
+            "sm_80",
+            "--to",
+            "json",
+        ];
+        export(&project, &to_json);
+        let packed = project.root.join("out/source/sub");
+        for header in HEADERS {
+            assert!(packed.join(header).is_file(), "{compiler}: {header}");
+        }
+        assert!(!project.root.join("out/source/inc").exists(), "{compiler}");
+        project.write("sub/.env", "\n");
+        project.write("sub/twice.cu", &format!("#include \".env\"\n{source}"));
+        let output = project.run(&[&["export", "--force", "--out", "out"][..], &to_json].concat());
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("`sub/.env` does not go into a package"),
+            "{compiler}: {said}"
+        );
+    }
 }

@@ -69,11 +69,12 @@ pub fn copy(
         }
         packed.insert(path, bytes);
     }
+    // What the manifest itself names is meant, be it in the repository or not.
+    let others = packed.keys().filter(|path| !is_named.contains(*path));
+    let ignored = git::ignored(file.dir(), others.map(PathBuf::as_path));
     for (path, bytes) in &packed {
-        let obstacle = publishable::obstacle(file, path, bytes).or_else(|| {
-            let is_kept_out = !is_named.contains(path) && git::is_ignored(file.dir(), path);
-            is_kept_out.then_some(Obstacle::Ignored)
-        });
+        let by_git = ignored.contains(path).then_some(Obstacle::Ignored);
+        let obstacle = publishable::obstacle(file, path, bytes).or(by_git);
         if let Some(obstacle) = obstacle {
             let failure = obstacle.failure(file, path, "a package");
             return Err(match mentions.get(path) {

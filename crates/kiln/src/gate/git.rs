@@ -59,13 +59,21 @@ pub fn head(folder: &Path) -> Option<String> {
     Some(format!("{commit}{mark}"))
 }
 
-/// Whether the project's own rules keep a file out of its repository; not where there is none, and not a file that
-/// was added all the same.
-pub fn is_ignored(folder: &Path, file: &Path) -> bool {
-    let Some(file) = file.to_str() else {
-        return false;
-    };
-    git(folder, None, &["check-ignore", "--quiet", "--", file]).is_ok()
+/// Those of some files that the project's own rules keep out of its repository: none where there is no repository, and
+/// none that was added all the same.
+pub fn ignored<'f>(folder: &Path, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
+    /// Words a command line has room for.
+    const AT_ONCE: usize = 500;
+    let names: Vec<&str> = files.filter_map(Path::to_str).collect();
+    let asked = ["-c", "core.quotePath=false", "check-ignore", "--"];
+    let said = names.chunks(AT_ONCE).map(|names| {
+        // It fails where none is ignored.
+        git(folder, None, &[&asked[..], names].concat()).unwrap_or_default()
+    });
+    said.collect::<Vec<_>>()
+        .iter()
+        .flat_map(|list| list.lines().map(PathBuf::from))
+        .collect()
 }
 
 /// The project of a manifest as of a revision. `path` names another manifest, or its folder, from

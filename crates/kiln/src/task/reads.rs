@@ -166,25 +166,31 @@ impl Task {
             Dialect::Nvrtc => return vec![first],
         };
         // What stands in the sources is followed under every condition; this is about the rest.
-        let is_plain = compiler_flags::header_folders(flags, dialect).is_empty()
-            && compiler_flags::headers(flags, dialect).is_empty()
-            && !self.scanned(&first.job).has_computed;
-        match is_plain {
-            true => vec![first],
-            false => {
-                let configs = self.covering_configs(most);
-                configs.iter().map(|c| self.candidate_build(c)).collect()
-            }
-        }
+        let is_computed = self.scanned(&first.job).has_computed;
+        let by_flags = !compiler_flags::header_folders(flags, dialect).is_empty()
+            || !compiler_flags::headers(flags, dialect).is_empty();
+        let few = || {
+            self.space
+                .count()
+                .is_some_and(|count| count <= most as u128)
+        };
+        let configs = match (is_computed, by_flags) {
+            (false, false) => return vec![first],
+            // A name may be put together from several tunables.
+            (true, _) if few() => self
+                .space
+                .iter()
+                .map(|c| self.space.assignment(&c))
+                .collect(),
+            _ => self.covering_configs(most),
+        };
+        configs.iter().map(|c| self.candidate_build(c)).collect()
     }
 
-    /// All configs where they are few, else enough for every value of every tunable to be among them.
+    /// Enough configs for every value of every tunable to be among them.
     fn covering_configs(&self, most: usize) -> Vec<Assignment> {
         const LOOKED_AT: usize = 10_000;
         let space = &self.space;
-        if space.count().is_some_and(|count| count <= most as u128) {
-            return space.iter().map(|c| space.assignment(&c)).collect();
-        }
         let mut missing: BTreeSet<(usize, String)> = BTreeSet::new();
         for (place, tunable) in space.tunables().iter().enumerate() {
             missing.extend(tunable.values.iter().map(|v| (place, v.define())));
@@ -196,10 +202,9 @@ impl Task {
             }
             let config = space.assignment(&config);
             let values = config.iter().enumerate();
-            let brings = values.map(|(place, (_, value))| (place, value.define()));
             let before = missing.len();
-            for value in brings {
-                missing.remove(&value);
+            for (place, (_, value)) in values {
+                missing.remove(&(place, value.define()));
             }
             if missing.len() < before {
                 chosen.push(config);
