@@ -269,7 +269,12 @@ fn nothing_private_goes_out() {
     // Likewise by a flag, by its name, by what is in it, and by the project's own rules.
     project.write("twice.c", SOURCE);
     project.replace("kiln.toml", "\"inc/forced.h\"", "\".env\"");
-    assert!(refused().contains("`.env` does not go into a package"));
+    let said = refused();
+    assert!(said.contains("`.env` does not go into a package"), "{said}");
+    assert!(
+        said.contains("a flag in `kiln.toml`, includes it"),
+        "{said}"
+    );
     project.replace("kiln.toml", "\".env\"", "\"passwords.txt\"");
     project.write("passwords.txt", "/* x */\n");
     assert!(
@@ -281,6 +286,8 @@ fn nothing_private_goes_out() {
         refused().contains("`inc/forced.h` does not go into a package: it looks like a secret")
     );
     project.write("inc/forced.h", "/* plain */\n");
+    // Where a part of the project is a repository of its own, too.
+    project.git(&["init", "-q", "parts"]);
     project.write(".gitignore", "forced.h\n");
     let said = refused();
     assert!(said.contains("git ignores it"), "{said}");

@@ -77,12 +77,14 @@ pub fn copy(
         let obstacle = publishable::obstacle(file, path, bytes).or(by_git);
         if let Some(obstacle) = obstacle {
             let failure = obstacle.failure(file, path, "a package");
-            return Err(match mentions.get(path) {
-                Some(place) => Failure {
-                    message: format!("{}; {place}", failure.message),
-                    ..failure
-                },
-                None => failure,
+            let place = match mentions.get(path) {
+                Some(place) => place.clone(),
+                None if is_named.contains(path) => format!("`{}` names it", file.name()),
+                None => format!("a macro, or a flag in `{}`, includes it", file.name()),
+            };
+            return Err(Failure {
+                message: format!("{}; {place}", failure.message),
+                ..failure
             });
         }
         put(file, path, bytes, folder)?;
