@@ -6,6 +6,7 @@ pub mod admission;
 pub mod architecture;
 pub mod bottleneck;
 pub mod cache_entry;
+pub mod compiler_flags;
 pub mod cover;
 pub mod diagnostic;
 pub mod dtype;

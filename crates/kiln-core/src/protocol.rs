@@ -12,7 +12,7 @@ use crate::trial::CompileFailure;
 use crate::value::Value;
 
 /// Changes whenever a message changes; a worker of another version is refused.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// Frames beyond this are a protocol error, not an allocation.
 pub const MAX_HEADER_BYTES: u32 = 64 << 20;
@@ -21,6 +21,8 @@ pub const MAX_PAYLOAD_BYTES: u64 = 16 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Compile(CompileJob),
+    /// Asks a compile worker which files the compiler would read for a job; nothing is made.
+    Reads(CompileJob),
     /// Asks a compile worker what an NVRTC library is.
     DescribeNvrtc {
         library: String,
@@ -165,6 +167,8 @@ pub enum Response {
     },
     Compiled(Compiled),
     NotCompiled(CompileFailure),
+    /// The answer to `Reads`: every file, headers of the system included.
+    Reads(Vec<String>),
     Nvrtc(NvrtcInfo),
     /// The answer to `Locate`: nothing where the image does not say.
     Located(Option<SourcePlace>),
@@ -206,6 +210,7 @@ impl Response {
             Response::Hello { .. } => "hello",
             Response::Compiled(_) => "compiled",
             Response::NotCompiled(_) => "not compiled",
+            Response::Reads(_) => "reads",
             Response::Nvrtc(_) => "nvrtc",
             Response::Located(_) => "located",
             Response::Stopped(_) => "stopped",

@@ -8,6 +8,8 @@ use kiln_core::trial::CompileFailure;
 /// Makes images. Runs in a compile worker; needs no device.
 pub trait Toolchain {
     fn compile(&mut self, job: &CompileJob) -> Result<Compiled, CompileFailure>;
+    /// Which files the compiler would read for the job, by its own account where it gives one. Nothing is made.
+    fn reads(&mut self, job: &CompileJob) -> Result<Vec<String>, CompileFailure>;
 }
 
 /// Total nanoseconds of each burst, and how the device was meanwhile.

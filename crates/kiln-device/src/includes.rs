@@ -4,10 +4,12 @@
 //! that the name could mean. More files than the compiler read cost a needless recompilation when
 //! one of them changes; a missing one would serve a stale image. For the same reason every place
 //! where a name was looked for in vain is told too: a file that appears there comes to be the one
-//! that is meant. What `#include MACRO` means only the compiler knows, so that is told as well.
+//! that is meant. What `#include MACRO` means only the compiler knows, so that is told as well; every name of a file
+//! that some macro stands for counts as one it could mean.
 
 mod directives;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -25,7 +27,7 @@ pub(crate) struct Scanner {
 
 /// What a unit reads; both lists are sorted.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Reached {
+pub struct Reached {
     pub files: Vec<String>,
     /// Looked for before a file was found, and not there.
     pub absent: Vec<String>,
@@ -37,6 +39,15 @@ pub(crate) struct Reached {
 struct Stamp {
     bytes: u64,
     modified: Option<SystemTime>,
+}
+
+/// Everything reachable from a unit through these folders, in the order they are searched.
+pub fn reachable(unit: &str, include_dirs: &[String]) -> Reached {
+    thread_local! {
+        // A study asks again and again, and some kernels take in hundreds of headers.
+        static SCANNER: RefCell<Scanner> = RefCell::default();
+    }
+    SCANNER.with_borrow_mut(|scanner| scanner.reachable(unit, include_dirs, &[]))
 }
 
 impl Scanner {
@@ -53,18 +64,26 @@ impl Scanner {
             is_file: HashMap::new(),
             absent: BTreeSet::new(),
             open: Vec::new(),
+            meant: BTreeSet::new(),
+            computing: BTreeSet::new(),
             has_computed: false,
         };
         let mut found = BTreeSet::new();
         // The unit lies in no folder.
         search.follow(&includes_of(unit.as_bytes()), None);
-        while let Some(path) = search.open.pop() {
-            if found.contains(&path) {
-                continue;
+        loop {
+            while let Some(path) = search.open.pop() {
+                if found.contains(&path) {
+                    continue;
+                }
+                let includes = self.includes_in(&path);
+                search.follow(&includes, path.parent());
+                found.insert(path);
             }
-            let includes = self.includes_in(&path);
-            search.follow(&includes, path.parent());
-            found.insert(path);
+            search.guess(&found);
+            if search.open.is_empty() {
+                break;
+            }
         }
         let text = |paths: BTreeSet<PathBuf>| {
             let paths = paths.into_iter();
@@ -106,15 +125,27 @@ struct Search<'d> {
     is_file: HashMap<PathBuf, bool>,
     absent: BTreeSet<PathBuf>,
     open: Vec<PathBuf>,
+    /// Names that macros stand for.
+    meant: BTreeSet<String>,
+    /// Folders of the files that include something by a macro.
+    computing: BTreeSet<PathBuf>,
     has_computed: bool,
 }
 
 impl Search<'_> {
     fn follow(&mut self, includes: &[Include], folder: Option<&Path>) {
         for include in includes {
-            let Include::Named { form, name } = include else {
-                self.has_computed = true;
-                continue;
+            let (form, name) = match include {
+                Include::Named { form, name } => (form, name),
+                Include::Computed => {
+                    self.has_computed = true;
+                    self.computing.extend(folder.map(Path::to_path_buf));
+                    continue;
+                }
+                Include::Meant(name) => {
+                    self.meant.insert(name.clone());
+                    continue;
+                }
             };
             let is_met = |header: &&Header| header.name == name;
             if let Some(at) = self.built_in.iter().position(is_met) {
@@ -138,6 +169,27 @@ impl Search<'_> {
                     is_found = *form != Form::Next;
                 } else if !is_found {
                     self.absent.insert(candidate);
+                }
+            }
+        }
+    }
+
+    /// Where something is included by a macro: all that macros stand for.
+    fn guess(&mut self, found: &BTreeSet<PathBuf>) {
+        if !self.has_computed {
+            return;
+        }
+        let beside = self.computing.iter().map(PathBuf::as_path);
+        let dirs: Vec<PathBuf> = beside
+            .chain(self.include_dirs.iter().copied())
+            .map(Path::to_path_buf)
+            .collect();
+        // An absolute name stays what it is.
+        for name in self.meant.clone() {
+            for candidate in dirs.iter().map(|dir| dir.join(&name)) {
+                let path = normal(&candidate);
+                if self.is_file(&candidate) && !found.contains(&path) {
+                    self.open.push(path);
                 }
             }
         }
@@ -259,6 +311,20 @@ mod tests {
             folder.reached().absent,
             [folder.path("a/v.h"), folder.path("b/v.h")]
         );
+    }
+
+    #[test]
+    fn what_macros_stand_for_counts_where_one_is_included() {
+        let mut folder = Folder::new();
+        let plain = "#define H \"other.h\"\nconst char *name = H;\n";
+        folder.write("k.cu", plain);
+        let other = folder.write("other.h", "#define I <in.h>\n#include I\n");
+        let inner = folder.write("a/in.h", "");
+        assert!(!folder.reached().files.contains(&other), "a text only");
+        folder.write("k.cu", &format!("{plain}#include H\n"));
+        let reached = folder.reached();
+        assert!(reached.has_computed);
+        assert!(reached.files.contains(&other) && reached.files.contains(&inner));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub mod contents;
 pub mod cpu;
 pub mod cuda;
 pub mod frame;
-mod includes;
+pub mod includes;
 mod lines;
 pub mod npy;
 pub mod nvcc;

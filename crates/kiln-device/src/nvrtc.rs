@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::time::Instant;
 
+use kiln_core::compiler_flags::{self, Dialect};
 use kiln_core::protocol::{CompileJob, Compiled, NvrtcInfo, Tool};
 use kiln_core::trial::CompileFailure;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
@@ -103,6 +104,13 @@ impl Toolchain for Nvrtc {
             writable: symbols::writable(&job.output),
         })
     }
+
+    /// NVRTC does not say: what could be read counts.
+    fn reads(&mut self, job: &CompileJob) -> Result<Vec<String>, CompileFailure> {
+        let (include_dirs, forced) = include_places(job);
+        let choice = Choice::of(source_of(&job.unit), &include_dirs);
+        Ok(self.reached(job, &choice, &include_dirs, &forced).files)
+    }
 }
 
 impl Nvrtc {
@@ -141,7 +149,8 @@ impl Nvrtc {
         let here = [String::new()].into_iter().filter(|_| !forced.is_empty());
         let dirs: Vec<String> = include_dirs.iter().cloned().chain(here).collect();
         let forced = forced.iter().map(|file| format!("#include \"{file}\"\n"));
-        let unit = forced.collect::<String>() + &job.unit;
+        let definitions = compiler_flags::definitions(&job.flags);
+        let unit = definitions + &forced.collect::<String>() + &job.unit;
         let mut reached = self.scanner.reachable(&unit, &dirs, &choice.headers);
         let absent = choice.absent.iter();
         let absent = absent.map(|path| path.to_string_lossy().into_owned());
@@ -154,8 +163,9 @@ impl Nvrtc {
 
 /// Where names are looked for, and the files that flags include.
 fn include_places(job: &CompileJob) -> (Vec<String>, Vec<String>) {
-    let (dirs, forced) = include_flags(&job.flags);
+    let dirs = compiler_flags::header_folders(&job.flags, Dialect::Nvrtc);
     let dirs = job.include_dirs.iter().cloned().chain(dirs).collect();
+    let forced = compiler_flags::headers(&job.flags, Dialect::Nvrtc);
     (dirs, forced)
 }
 
@@ -165,26 +175,6 @@ fn lacks_tensor_map(error: &CompileFailure) -> bool {
         (line.contains("\"CUtensorMap\"") || line.contains("\"CUtensorMap_st\""))
             && (line.contains("is undefined") || line.contains("incomplete type"))
     })
-}
-
-/// Folders and files that flags bring in: `-I dir`, `--include-path=dir`, `-include file`,
-/// `--pre-include=file`.
-fn include_flags(flags: &[String]) -> (Vec<String>, Vec<String>) {
-    let (mut dirs, mut files) = (Vec::new(), Vec::new());
-    let mut flags = flags.iter().map(String::as_str);
-    while let Some(flag) = flags.next() {
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (flag, None),
-        };
-        match name {
-            "--pre-include" | "-include" => files.extend(value.or_else(|| flags.next())),
-            "--include-path" | "-I" => dirs.extend(value.or_else(|| flags.next())),
-            _ => dirs.extend(flag.strip_prefix("-I")),
-        }
-    }
-    let owned = |list: Vec<&str>| list.into_iter().map(str::to_string).collect();
-    (owned(dirs), owned(files))
 }
 
 /// A kernel that makes the compiler unroll for ever must not take the machine's memory with it.

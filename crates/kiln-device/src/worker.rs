@@ -125,6 +125,17 @@ pub fn compile_main(jail: Option<&Jail>) -> io::Result<()> {
                     Err(failure) => Response::NotCompiled(failure),
                 }
             }
+            Request::Reads(job) => {
+                let result = match &job.tool {
+                    Tool::Cc { .. } => Cc.reads(&job),
+                    Tool::Nvrtc { .. } => nvrtc.reads(&job),
+                    Tool::Nvcc { .. } => Nvcc.reads(&job),
+                };
+                match result {
+                    Ok(files) => Response::Reads(files),
+                    Err(failure) => Response::NotCompiled(failure),
+                }
+            }
             Request::DescribeNvrtc { library, builtins } => {
                 match nvrtc.info(&library, builtins.as_deref()) {
                     Ok(info) => Response::Nvrtc(info),
@@ -224,6 +235,7 @@ fn serve(
             backend.inspect().map(Answer::Outputs)
         }
         other @ (Request::Compile(_)
+        | Request::Reads(_)
         | Request::DescribeNvrtc { .. }
         | Request::Locate { .. }
         | Request::PlainTrial(_)

@@ -15,15 +15,15 @@ mod plan;
 mod python;
 mod rust;
 mod sealed;
-mod since;
 mod sources;
+mod unchanged;
 pub mod verify;
 pub mod winners;
 
 pub use files::Folder;
 pub use names::identifier;
 pub use plan::Plan;
-pub use since::changed_since;
+pub use unchanged::changed_since;
 
 use std::path::PathBuf;
 
@@ -59,9 +59,10 @@ pub fn build(
     }
     let mut folder = Folder::beside(&request.out)?;
     let mut plan = Plan::new(&file, winners)?;
-    sources::copy(&file, &mut folder)?;
-    images::build(file, winners, request, &mut plan, &mut folder)?;
-    let package = Package::of(&plan, winners, request.target)?;
+    let read = images::build(&file, winners, request, &mut plan, &mut folder)?;
+    let left_out = sources::copy(&file, &read, &mut folder)?;
+    let mut package = Package::of(&plan, winners, request.target)?;
+    package.notes.extend(left_out);
     match request.target {
         Target::Json | Target::Cubin => {}
         Target::Header => header::write(&plan, &mut folder)?,

@@ -6,7 +6,7 @@
 
 pub mod baseline;
 mod config;
-mod git;
+pub mod git;
 mod inside;
 pub mod judge;
 pub mod junit;

@@ -33,9 +33,11 @@ mod build;
 mod checked;
 mod cuda_unit;
 mod device;
+pub mod flags;
 pub mod includes;
 mod launch;
 mod problem;
+mod reads;
 mod replay;
 
 pub use build::{Compiler, Source};

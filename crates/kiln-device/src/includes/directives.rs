@@ -9,6 +9,8 @@ pub(super) enum Include {
     },
     /// By a macro: only the compiler knows what.
     Computed,
+    /// A macro stands for this name; whether it is included shows elsewhere.
+    Meant(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +40,12 @@ pub(super) fn includes_of(text: &[u8]) -> Vec<Include> {
         match directive {
             "include" => found.extend(included(rest, None)),
             "include_next" => found.extend(included(rest, Some(Form::Next))),
-            "define" => found.extend(asked_in_definition(rest)),
+            "define" => {
+                found.extend(asked_in_definition(rest));
+                found.extend(meant(rest));
+            }
+            // As `#include`, to compilers of C.
+            "import" => found.extend(included(rest, None)),
             _ => asked(rest, &mut found),
         }
     }
@@ -89,6 +96,16 @@ fn asked(line: &str, found: &mut Vec<Include>) {
             None => {}
         }
     }
+}
+
+/// `H "name"` and `H <name>`.
+fn meant(rest: &str) -> Option<Include> {
+    let (_, body) = split_word(rest.trim_start());
+    let (form, name) = literal(body.trim())?;
+    let is_all = body.trim().len() == name.len() + 2;
+    // `#define X <` is a sign, and a text with escapes is none of a file.
+    let is_name = !name.is_empty() && !name.contains('\\') && form != Form::Next;
+    (is_all && is_name).then(|| Include::Meant(name.to_string()))
 }
 
 fn asked_in_definition(rest: &str) -> Option<Include> {
@@ -320,5 +337,15 @@ mod tests {
             assert_eq!(of(text), [Include::Computed], "{text}");
         }
         assert_eq!(of("#include __THRUST_HOST_SYSTEM_SORT_HEADER\n"), []);
+        let meant = |name: &str| [Include::Meant(name.into())];
+        assert_eq!(of("#define H \"a.h\"\n"), meant("a.h"));
+        assert_eq!(of("# define H <b/c.h> // x\n"), meant("b/c.h"));
+        for text in [
+            "#define H a.h\n",
+            "#define H \"a\" \"b\"\n",
+            "#define H(x) \"a\"\n",
+        ] {
+            assert_eq!(of(text), [], "{text}");
+        }
     }
 }

@@ -49,6 +49,12 @@ fn kernels_compile_and_say_what_they_use() {
             .unwrap()
             .starts_with(b"\x7fELF")
     );
+    let read = Nvcc.reads(&job(&dir, &nvcc, "plain")).unwrap();
+    assert!(read.contains(&part), "{read:?}");
+    assert!(
+        !dir.join("image.cubin.d").exists(),
+        "no list is left behind"
+    );
     let bare = Nvcc.compile(&job(&dir, &nvcc, "bare")).unwrap();
     assert_eq!(bare.symbol, None);
     let error = Nvcc.compile(&job(&dir, &nvcc, "absent")).unwrap_err();

@@ -269,7 +269,8 @@ fn flags_that_include_are_followed() {
     ]
     .map(str::to_string)
     .into();
-    let (dirs, files) = include_flags(&flags);
+    let dirs = compiler_flags::header_folders(&flags, Dialect::Nvrtc);
+    let files = compiler_flags::headers(&flags, Dialect::Nvrtc);
     assert_eq!(dirs, ["a", "b", "c"]);
     assert_eq!(files, ["f.h", "g.h"]);
 }

@@ -1,5 +1,7 @@
 //! Compiled configs: from the cache, or compiled now, for every architecture asked for.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use kiln_core::diagnostic::printable;
@@ -59,14 +61,14 @@ fn device(
 }
 
 /// Checks every config against its shape, compiles it where the target wants that, and notes launches and
-/// data files.
+/// data files. Returns the files of the project that the compiler reads for all this.
 pub fn build(
-    file: ManifestFile,
+    file: &ManifestFile,
     winners: &Winners,
     request: &Request,
     plan: &mut Plan,
     folder: &mut Folder,
-) -> Result<(), Failure> {
+) -> Result<BTreeSet<PathBuf>, Failure> {
     let wanted = needs_images(request.target, plan.language);
     let pool = wanted
         .then(|| {
@@ -77,8 +79,9 @@ pub fn build(
         })
         .transpose()?;
     let mut data_files = Vec::new();
+    let mut read = BTreeSet::new();
     for architecture in architectures(request, winners) {
-        let device = device(&file, winners, architecture.as_deref())?;
+        let device = device(file, winners, architecture.as_deref())?;
         let mut jobs: Vec<(usize, Build, Task)> = Vec::new();
         for (index, chosen) in winners.chosen.iter().enumerate() {
             let mut own = project::read(&file.path)?;
@@ -86,6 +89,7 @@ pub fn build(
             let task = Task::new(own, device.clone(), architecture.as_deref())?;
             legal_on(&task, chosen)?;
             data_files.extend(task.data_files());
+            read.extend(task.read_for(std::slice::from_ref(&chosen.config))?);
             plan.dispatch[index].geometry =
                 task.target_launch(&chosen.config).map(|launch| Geometry {
                     grid: launch.grid,
@@ -105,11 +109,11 @@ pub fn build(
     data_files.sort();
     data_files.dedup();
     for path in data_files {
-        let path = std::path::PathBuf::from(path);
+        let path = PathBuf::from(path);
         let bytes = sources::read(&path)?;
-        sources::put(&file, &path, &bytes, folder)?;
+        sources::put(file, &path, &bytes, folder)?;
     }
-    Ok(())
+    Ok(read)
 }
 
 fn legal_on(task: &Task, chosen: &Chosen) -> Result<(), Failure> {

@@ -1,11 +1,14 @@
 //! What is exported, worked out once for all targets: the distinct configs, what each shape runs, and every
 //! expression of launch and arguments with the tunables filled in, so that only dimensions are left.
 
+use std::path::Path;
+
+use kiln_core::compiler_flags::{self, Dialect};
 use kiln_core::dtype::DType;
 use kiln_core::expression::{Code, Expr, NotEmitted};
 use kiln_core::manifest::{
-    Argument, ArgumentKind, BaselineKind, Language, Manifest, PythonFunction, Reference, Role,
-    Swizzle,
+    Argument, ArgumentKind, BaselineKind, CudaCompiler, Language, Manifest, PythonFunction,
+    Reference, Role, Swizzle,
 };
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
@@ -15,6 +18,7 @@ use super::package::{Dispatch, Image};
 use super::winners::Winners;
 use crate::exit::Failure;
 use crate::project::ManifestFile;
+use crate::task::flags;
 
 pub struct Plan {
     pub kernel: String,
@@ -98,7 +102,7 @@ impl Plan {
             language: manifest.kernel.language,
             entry: manifest.kernel.entry.value.clone(),
             manifest: packaged(&file.name()),
-            flags: manifest.kernel.flags.clone(),
+            flags: packaged_flags(file)?,
             source: packaged_path(file, &manifest.kernel.source.value)?,
             include_dirs: manifest
                 .kernel
@@ -404,6 +408,31 @@ pub fn packaged_path(file: &ManifestFile, named: &str) -> Result<String, Failure
         true => SOURCES.to_string(),
         false => packaged(&relative.display().to_string()),
     })
+}
+
+/// The kernel's flags, with the folders and files of the project where a package has them.
+fn packaged_flags(file: &ManifestFile) -> Result<Vec<String>, Failure> {
+    let kernel = &file.manifest.kernel;
+    let dialect = match (kernel.language, kernel.compiler) {
+        (Language::C, _) => Dialect::Cc,
+        (Language::Cuda, CudaCompiler::Nvrtc) => Dialect::Nvrtc,
+        (Language::Cuda, CudaCompiler::Nvcc) => Dialect::Nvcc,
+    };
+    let mut include_dirs = vec![file.dir().display().to_string()];
+    for dir in &kernel.include_dirs {
+        include_dirs.push(file.resolve(dir)?.display().to_string());
+    }
+    let placed = flags::placed(&kernel.flags, dialect, file.dir(), &include_dirs);
+    Ok(compiler_flags::replaced(&placed, dialect, |_, name| {
+        let path = Path::new(name);
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        match whole.strip_prefix(&file.root) {
+            Ok(relative) if relative.as_os_str().is_empty() => SOURCES.to_string(),
+            Ok(relative) => packaged(&relative.display().to_string()),
+            // The system's: whoever builds the package has it or not.
+            Err(_) => name.to_string(),
+        }
+    }))
 }
 
 trait HasRole {

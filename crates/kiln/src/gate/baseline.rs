@@ -12,6 +12,7 @@ use super::git;
 use super::tree::Tree;
 use crate::exit::Failure;
 use crate::packed::{self, Existing};
+use crate::publishable;
 use crate::task::Task;
 
 const MOST_BYTES: u64 = 64 << 20;
@@ -100,9 +101,16 @@ pub fn unpack(sources: &Sources) -> Result<Tree, Failure> {
 /// Manifest, kernel source and what that includes from the project, as they are now.
 pub fn sources_of(task: &Task) -> Result<Sources, Failure> {
     let mut files = BTreeMap::new();
-    for (path, text) in task.kernel_files() {
-        let path = path.canonicalize().unwrap_or(path);
-        files.insert(within_project(task, &path)?, text);
+    for file in task.kernel_files() {
+        let path = file.path.canonicalize().unwrap_or(file.path);
+        let obstacle = publishable::obstacle(&task.file, &path, file.text.as_bytes());
+        match obstacle.filter(|_| path != task.source_path()) {
+            // What others are given to read holds no file that a source merely names.
+            Some(_) if !file.is_read => continue,
+            Some(obstacle) => return Err(obstacle.failure(&task.file, &path, "a baseline file")),
+            None => {}
+        }
+        files.insert(within_project(task, &path)?, file.text);
     }
     let manifest = within_project(task, &task.file.path)?;
     files.insert(manifest.clone(), task.file.text.clone());

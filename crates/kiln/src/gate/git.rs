@@ -59,6 +59,37 @@ pub fn head(folder: &Path) -> Option<String> {
     Some(format!("{commit}{mark}"))
 }
 
+/// Those of some files that the project's own rules keep out of its repository: none where there is no repository, and
+/// none that was added all the same.
+pub fn ignored<'f>(folder: &Path, files: impl Iterator<Item = &'f Path>) -> Vec<PathBuf> {
+    /// Words a command line has room for.
+    const AT_ONCE: usize = 500;
+    let Ok(top) = git(folder, None, &["rev-parse", "--show-toplevel"]) else {
+        return Vec::new();
+    };
+    let top = PathBuf::from(top);
+    // `check-ignore` would give up at the first file of a submodule, and either at one outside.
+    let asked = [
+        "--literal-pathspecs",
+        "ls-files",
+        "-z",
+        "--full-name",
+        "--others",
+        "--ignored",
+        "--exclude-standard",
+        "--",
+    ];
+    let inside = files.filter(|file| file.starts_with(&top));
+    let names: Vec<&str> = inside.filter_map(Path::to_str).collect();
+    let mut found = Vec::new();
+    for names in names.chunks(AT_ONCE) {
+        let said = git(folder, None, &[&asked[..], names].concat()).unwrap_or_default();
+        let listed = said.split('\0').filter(|name| !name.is_empty());
+        found.extend(listed.map(|name| top.join(name)));
+    }
+    found
+}
+
 /// The project of a manifest as of a revision. `path` names another manifest, or its folder, from
 /// the top of the repository.
 pub fn checkout(file: &ManifestFile, revision: &str, path: Option<&str>) -> Result<Tree, Failure> {

@@ -16,6 +16,7 @@ use crate::engine::evaluate::Contender;
 use crate::engine::worker::WorkerKind;
 use crate::exit::Failure;
 use crate::report::terminal::config_text;
+use crate::since::{self, Changed};
 use crate::store::{SqliteStore, Store, no_studies};
 use crate::task::{Part, Task};
 
@@ -163,26 +164,31 @@ pub fn study(stage: &Stage, id: u64) -> Result<Study, Failure> {
     store.study(id)
 }
 
-/// A study keeps configs and a hash of the sources, not the sources themselves.
-fn changed_since(stage: &Stage, study: &Study) -> Result<Option<String>, Failure> {
+/// A study keeps configs and hashes, not the kernel itself: what is compared is what is there now.
+fn changed_since(stage: &Stage, study: &Study) -> Result<Vec<String>, Failure> {
     let name = stage.file.name();
     if study.header.manifest != name {
-        return Ok(Some(format!(
+        return Ok(vec![format!(
             "study {} was of `{}`: its config is taken, and the kernel of `{name}`",
             study.id, study.header.manifest
-        )));
+        )]);
     }
     let target = stage.file.manifest.target().name.clone();
     let task = stage.task(&target, &[])?;
-    let changed = task.sources_hash()[..16] != study.header.identity.sources;
-    Ok(changed.then(|| {
-        format!(
+    let changes = since::changes(&task, &stage.file, study).into_iter();
+    let told = changes.map(|change| match change {
+        Changed::Sources => format!(
             "a source file changed since study {0}: its config is compared on the source as it is now \
              (`git:REVISION@{1}` has the old one)",
             study.id,
             study.winner().map_or(String::new(), |w| config_text(&w.config).replace(' ', ","))
-        )
-    }))
+        ),
+        Changed::Manifest(what) => format!(
+            "{what} changed since study {}: its config is compared with the manifest as it is now",
+            study.id
+        ),
+    });
+    Ok(told.collect())
 }
 
 /// A side built for a task. `Ok(Err(outcome))`: it does not compile, or a gate refuses it.

@@ -1,6 +1,5 @@
 //! What to compile: the units handed to the compiler, and what their images depend on.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -19,8 +18,9 @@ use kiln_core::value::Value;
 use kiln_device::cc::FIXED_FLAGS;
 use kiln_device::python::Mode;
 
-use super::includes::{has_word, included, words};
-use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit};
+use super::includes::{has_word, words};
+use super::reads::dialect;
+use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit, flags};
 use crate::cache::Recipe;
 use crate::engine::compile_pool::Build;
 use crate::engine::worker::{OUTSIDE_KILLS_FORGIVEN, WorkerKind};
@@ -265,9 +265,9 @@ impl Task {
         defines.sort();
         let timeout = self.manifest().measure.compile_timeout_seconds;
         let job = CompileJob {
+            flags: flags::placed(flags, dialect(&tool), self.file.dir(), &include_dirs),
             tool,
             unit,
-            flags: flags.to_vec(),
             defines,
             include_dirs,
             output: String::new(),
@@ -342,78 +342,10 @@ impl Task {
         )
     }
 
-    /// Hash of every file of the project the sources pull in, and of its data files.
-    pub fn sources_hash(&self) -> String {
-        if self.replayed.is_some() {
-            return blake3::hash(b"").to_hex().to_string();
-        }
-        let mut roots = vec![self.source.clone()];
-        roots.extend(self.baseline.clone());
-        if let ReferenceFile::C { path }
-        | ReferenceFile::Kernel { path }
-        | ReferenceFile::Python { path } = &self.reference
-        {
-            roots.push(path.clone());
-        }
-        let mut hasher = blake3::Hasher::new();
-        for path in self.data_files() {
-            hasher.update(&fs::read(path).unwrap_or_default());
-        }
-        for (_, text) in self.closure(roots) {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
-        }
-        hasher.finalize().to_hex().to_string()
-    }
-
-    /// The kernel's source and all it includes from the project.
-    pub fn kernel_files(&self) -> Vec<(PathBuf, String)> {
-        self.closure(vec![self.source.clone()])
-    }
-
-    /// A file and all it includes from the project.
-    pub fn files_from(&self, path: &Path) -> Vec<(PathBuf, String)> {
-        self.closure(vec![path.to_path_buf()])
-    }
-
-    pub fn source_path(&self) -> &Path {
-        &self.source
-    }
-
-    /// What the kernel's source includes itself, as far as it is the project's.
-    pub fn included_by_source(&self) -> Vec<PathBuf> {
-        let folders: Vec<PathBuf> = self.include_dirs.iter().map(PathBuf::from).collect();
-        let text = fs::read(&self.source).unwrap_or_default();
-        let found = included(&self.source, &String::from_utf8_lossy(&text), &folders);
-        let whole = found
-            .into_iter()
-            .filter_map(|path| path.canonicalize().ok());
-        whole
-            .filter(|path| path.starts_with(&self.file.root))
-            .collect()
-    }
-
     /// Whether no config makes a difference to the kernel, though there are tunables.
     pub fn reads_no_tunable(&self) -> bool {
         let count = self.space.tunables().len();
         count > 0 && self.unused_tunables().len() == count
-    }
-
-    /// Some files and all they include from the project, with their texts.
-    fn closure(&self, mut roots: Vec<PathBuf>) -> Vec<(PathBuf, String)> {
-        let folders: Vec<PathBuf> = self.include_dirs.iter().map(PathBuf::from).collect();
-        let mut seen = BTreeSet::new();
-        let mut texts = Vec::new();
-        while let Some(path) = roots.pop() {
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            let text = fs::read(&path).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            roots.extend(included(&path, &text, &folders));
-            texts.push((path, text));
-        }
-        texts
     }
 
     /// Tunables whose name appears nowhere in the kernel's source: most likely a typo.
@@ -431,9 +363,17 @@ impl Task {
         };
         let in_launch = |name: &str| self.launch_names().iter().any(|n| n == name);
         let tunables = self.space.tunables().iter().map(|t| t.name.as_str());
-        tunables
+        let unused: Vec<&str> = tunables
             .filter(|name| !in_flags(name) && !in_launch(name))
             .filter(|name| !texts.iter().any(|(_, text)| has_word(text, name)))
+            .collect();
+        if unused.is_empty() {
+            return unused;
+        }
+        let texts = self.kernel_files();
+        let unused = unused.into_iter();
+        unused
+            .filter(|name| !texts.iter().any(|file| has_word(&file.text, name)))
             .collect()
     }
 
@@ -511,6 +451,15 @@ impl Task {
             if texts.iter().any(|(_, text)| has_word(text, function)) {
                 continue;
             }
+            // Flags may bring it in.
+            let has_it = || {
+                self.kernel_files()
+                    .iter()
+                    .any(|f| has_word(&f.text, function))
+            };
+            if *path == self.source && has_it() {
+                continue;
+            }
             let file = path.file_name().unwrap_or_default().to_string_lossy();
             let problem = Diagnostic::new(
                 format!("`{file}` has no function `{function}`"),
@@ -528,7 +477,7 @@ impl Task {
 
     /// What a compiler may read of the user's: the project, but not a whole home, with its keys,
     /// that happens to be one.
-    fn readable_project(&self) -> PathBuf {
+    pub(super) fn readable_project(&self) -> PathBuf {
         match jail::holds_home(&self.file.root) {
             true => self.file.dir().to_path_buf(),
             false => self.file.root.clone(),

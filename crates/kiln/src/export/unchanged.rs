@@ -1,12 +1,11 @@
-//! Whether what is there now is what won: a study says nothing about a kernel that was edited after it.
+//! What is exported has to be what won.
 
-use kiln_core::manifest::Manifest;
 use kiln_core::study::Study;
 
 use super::winners::Unproven;
-use crate::engine::opening;
 use crate::exit::Failure;
 use crate::project::{self, ManifestFile};
+use crate::since::{self, Changed};
 use crate::task::Task;
 
 /// What changed, in words for the package; nothing where everything is as it was. An edit is refused unless
@@ -25,21 +24,21 @@ pub fn changed_since(
     let mut own = project::read(&file.path)?;
     own.aim_at(Some(&first.header.shape))?;
     let task = Task::new(own, first.header.device.clone(), None)?;
-    let now = task.sources_hash()[..16].to_string();
-    let edited: Vec<String> = studies
-        .iter()
-        .filter(|s| s.header.identity.sources != now)
-        .map(|s| s.id.to_string())
-        .collect();
+    let mut edited = Vec::new();
+    let mut manifest = Vec::new();
+    for study in studies {
+        for change in since::changes(&task, file, study) {
+            match change {
+                Changed::Sources => edited.push(study.id.to_string()),
+                Changed::Manifest(what) => manifest.push(told(&what, &study.id.to_string())),
+            }
+        }
+    }
     let mut changed = Vec::new();
     if !edited.is_empty() {
         changed.push(told("source files", &edited.join(", ")));
     }
-    for study in studies {
-        if let Some(what) = manifest_differs(file, study) {
-            changed.push(told(&what, &study.id.to_string()));
-        }
-    }
+    changed.extend(manifest);
     match (unproven, changed.first()) {
         (Unproven::Refuse, Some(first)) => Err(Failure::usage(first.clone()).hint(
             "tune again, go back to the sources of then, or say --unconfirmed; the package then says so too",
@@ -50,23 +49,6 @@ pub fn changed_since(
 
 fn told(what: &str, studies: &str) -> String {
     format!("{what} changed since study {studies}: what won is not what is there now")
-}
-
-/// What of the manifest is not as the study found it.
-fn manifest_differs(file: &ManifestFile, study: &Study) -> Option<String> {
-    let header = &study.header;
-    if opening::manifest_hash(&file.text, &header.shape) == header.identity.manifest {
-        return None;
-    }
-    let name = file.name();
-    // Older kilns kept no text, and what this one cannot read it cannot compare.
-    let Ok(then) = Manifest::parse(&header.manifest_text) else {
-        return Some(format!("`{name}`"));
-    };
-    match file.manifest.differences(&then).as_slice() {
-        [] => None,
-        words => Some(format!("the {} in `{name}`", words.join(" and the "))),
-    }
 }
 
 /// A table that says one size, over a manifest that says another, would help nobody: not exported in any case.
