@@ -207,17 +207,24 @@ fn chooser(plan: &Plan) -> String {
     let mut text = String::from(
         "/// What runs on a problem, and why.\nstruct Choice {\n    int config;\n    /// The shape whose config it is.\n    const Known *from;\n    \
          /// That very shape was tuned; otherwise it is the nearest one whose config is legal here.\n    bool exact;\n};\n\n\
-         inline bool legal(int config, const Dimensions &d) {\n    switch (config) {\n",
+         /// Whether a config may run on a problem. Where a constraint or the launch cannot be worked out, it may not.\n\
+         inline bool legal(int config, const Dimensions &d) {\n    try {\n        switch (config) {\n",
     );
     for config in &plan.configs {
+        let launched = match config.launch {
+            Some(_) => format!(" && (static_cast<void>({}::geometry(d)), true)", config.id),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
-            "    case {}: return {}::legal(d);",
+            "        case {}: return {}::legal(d){launched};",
             config_number(&config.id),
             config.id
         );
     }
-    text.push_str("    default: return false;\n    }\n}\n\n");
+    text.push_str(
+        "        default: return false;\n        }\n    } catch (const Error &) {\n        return false;\n    }\n}\n\n",
+    );
     let distances: Vec<String> = plan
         .dimensions
         .iter()

@@ -83,7 +83,14 @@ inline double real_floor_divide(double a, double b) {
     double below = std::floor(q);
     return q - below > 0.5 ? below + 1.0 : below;
 }
-inline double real_power(double a, double b) { return std::pow(a, b); }
+inline double real_power(double a, double b) {
+    double r = std::pow(a, b);
+    if (std::isinf(r) && std::isfinite(a) && std::isfinite(b)) {
+        if (a == 0.0) by_zero();
+        throw Error("a number is too large");
+    }
+    return r;
+}
 inline double real_abs(double a) { return std::fabs(a); }
 inline double real_log2(double a) { return std::log2(a); }
 inline double real_sqrt(double a) { return std::sqrt(a); }

@@ -1,0 +1,125 @@
+//! Packages where nobody tuned, side by side in one program, and what is refused before one is written.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Project, text};
+use serde_json::{Value, json};
+
+/// The kernel in C of `tests/export`, with two winners as data.
+fn project() -> Project {
+    let project = Project::with("crates/kiln/tests/export");
+    project.write("winners.json", &winners().to_string());
+    project
+}
+
+fn winners() -> Value {
+    json!([
+        {"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25, "ratio_ci_95": [1.2, 1.3],
+         "device": "test", "date": "2026-11-15"},
+        {"shape": "large", "config": {"UNROLL": 2, "VALUE": 5, "EVEN": true}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
+         "device": "test", "date": "2026-11-15"},
+    ])
+}
+
+fn export(project: &Project, to: &str, out: &str) {
+    let output = project.run(&[
+        "export",
+        "--winners",
+        "winners.json",
+        "--manifest",
+        ".",
+        "--to",
+        to,
+        "--out",
+        out,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+fn compiled(folder: &Path, source: &str) -> String {
+    fs::write(folder.join("main.cpp"), source).unwrap();
+    let arguments = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-o", "main"];
+    let mut compiler = Command::new("g++");
+    compiler.args(arguments).arg("main.cpp");
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|e| e == "a") {
+            compiler.arg(path);
+        }
+    }
+    succeed(compiler.arg("-lm").current_dir(folder));
+    succeed(Command::new("./main").current_dir(folder))
+}
+
+/// The first two constraints cannot be worked out for one config at MODE 3 and at MODE 4, the third for no config at
+/// MODE 5.
+const BY_ZERO: &str = "[constraints]\n\
+    rest = \"N % (MODE - 3 if UNROLL == 4 else 1) == 0\"\n\
+    inverse = \"((MODE - 4) ** -1 if UNROLL == 4 else 1) > -5\"\n\
+    never = \"N // (MODE - 5) < 100000\"\n";
+
+const CPP_BY_ZERO: &str = r#"
+#include <cstdio>
+#include "facts.hpp"
+int main() {
+    for (long mode : {1L, 3L, 4L, 5L}) {
+        try {
+            std::printf("%ld: c%d\n", mode, facts::choose({1000, mode}).config);
+        } catch (const kiln_export::Error &error) {
+            std::printf("%ld: %s\n", mode, error.what());
+        }
+    }
+}
+"#;
+
+const RUST_BY_ZERO: &str = r#"
+use facts::*;
+fn main() {
+    for MODE in [1, 3, 4, 5] {
+        match choose(&Dimensions { N: 1000, MODE }, |_| true) {
+            Ok(choice) => println!("{MODE}: c{}", choice.config),
+            Err(error) => println!("{MODE}: {error}"),
+        }
+    }
+}
+"#;
+
+#[test]
+fn a_constraint_that_cannot_be_worked_out_does_not_hold() {
+    let project = project();
+    project.replace("kiln.toml", "[constraints]\n", BY_ZERO);
+    export(&project, "cpp", "cpp");
+    export(&project, "rust", "rust");
+    let cpp = project.root.join("cpp");
+    succeed(Command::new("sh").arg("build.sh").current_dir(&cpp));
+    let told = compiled(&cpp, CPP_BY_ZERO);
+    assert_eq!(
+        told,
+        "1: c0\n3: c1\n4: c1\n5: facts: no exported config is legal for these dimensions on this device\n"
+    );
+    let rust = project.root.join("rust");
+    fs::write(rust.join("examples/main.rs"), RUST_BY_ZERO).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["run", "--quiet", "--offline", "--example", "main"])
+        .current_dir(&rust)
+        .env("CARGO_TARGET_DIR", project.root.join("target"))
+        .env_remove("RUSTFLAGS");
+    assert_eq!(succeed(&mut cargo), told);
+}
