@@ -123,3 +123,45 @@ fn a_constraint_that_cannot_be_worked_out_does_not_hold() {
         .env_remove("RUSTFLAGS");
     assert_eq!(succeed(&mut cargo), told);
 }
+
+#[test]
+fn winners_that_nothing_can_have_measured_are_refused() {
+    let project = project();
+    let listed = |change: &dyn Fn(&mut Value)| {
+        let mut winners = winners();
+        change(&mut winners[1]);
+        project.write("winners.json", &winners.to_string());
+        let arguments = ["export", "--winners", "winners.json", "--manifest", "."];
+        let more = ["--to", "json", "--out", "table", "--unconfirmed"];
+        project.run(&[&arguments[..], &more].concat())
+    };
+    for (key, value, why) in [
+        ("ratio_ci_95", json!([1.6, 1.4]), "low end lies above"),
+        ("ratio", json!(1.7), "`ratio` = 1.7 lies outside"),
+        ("ratio", json!(-1.5), "`ratio` is -1.5"),
+        ("ratio", json!(0), "`ratio` is 0.0"),
+        ("ratio_ci_95", json!([-1.0, 2.0]), "two numbers above 0"),
+        ("ratio", Value::Null, "no `ratio` it belongs to"),
+        ("time_us", json!(-3.0), "`time_us` is -3.0"),
+        ("config", json!({}), "`config` is empty"),
+    ] {
+        let output = listed(&|winner| winner[key] = value.clone());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{key} = {value}: {said}");
+        assert!(said.contains("winner 2 (shape `large`)"), "{said}");
+        assert!(said.contains(why) && said.contains("hint:"), "{said}");
+        assert!(!project.root.join("table").exists());
+    }
+    // JSON has no words for these.
+    for number in ["NaN", "Infinity", "1e999"] {
+        let text_of = winners().to_string().replace("1.4,", &format!("{number},"));
+        project.write("winners.json", &text_of);
+        let arguments = ["export", "--winners", "winners.json", "--manifest", "."];
+        let output = project.run(&[&arguments[..], &["--to", "json"]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{number}: {said}");
+        assert!(said.contains("not a list of winners"), "{number}: {said}");
+    }
+    let honest = listed(&|_| {});
+    assert!(honest.status.success(), "{}", text(&honest.stderr));
+}
