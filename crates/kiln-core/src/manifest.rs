@@ -10,6 +10,7 @@ mod init;
 pub mod keys;
 mod schema;
 
+pub use decode::has_table;
 pub use init::{Beside, FirstManifest, InitError, first_manifest};
 pub use keys::default_gate_policy;
 pub use schema::json_schema;
