@@ -33,6 +33,7 @@ mod build;
 mod checked;
 mod cuda_unit;
 mod device;
+mod functions;
 pub mod includes;
 mod launch;
 mod problem;
@@ -140,7 +141,9 @@ impl Task {
     ) -> Result<Task, Failure> {
         let architecture = architecture.map_or_else(|| own_architecture(&device), str::to_string);
         let task = Task::bind(file, device, architecture, None)?;
+        task.check_definitions()?;
         task.check_functions()?;
+        task.check_parameters()?;
         task.check_arguments()?;
         Ok(task)
     }
