@@ -61,6 +61,7 @@ pub fn build(
     let mut plan = Plan::new(&file, winners)?;
     sources::copy(&file, &mut folder)?;
     images::build(file, winners, request, &mut plan, &mut folder)?;
+    plan.tag = plan.tag_of(&folder.digest()?);
     let package = Package::of(&plan, winners, request.target)?;
     match request.target {
         Target::Json | Target::Cubin => {}

@@ -165,3 +165,94 @@ fn winners_that_nothing_can_have_measured_are_refused() {
     let honest = listed(&|_| {});
     assert!(honest.status.success(), "{}", text(&honest.stderr));
 }
+
+const BOTH_FILES: &str = r#"
+#include <cstdio>
+#include "first/facts.hpp"
+#include "second/facts.hpp"
+#include "other/more_facts.hpp"
+int told_by_another_file();
+namespace first = facts::FIRST;
+namespace second = facts::SECOND;
+int main() {
+    kiln_export::Aligned<float> x(1000), y(1000);
+    kiln_export::Aligned<int64_t> told(4);
+    first::run({1000, 1}, x.data(), y.data(), told.data());
+    std::printf("first %lld\n", (long long)told[3]);
+    second::run({1000, 1}, x.data(), y.data(), told.data());
+    std::printf("second %lld\n", (long long)told[3]);
+    more_facts::run({1000, 1}, x.data(), y.data(), told.data());
+    std::printf("other %lld\n", (long long)told[3]);
+    std::printf("another file %d\n", told_by_another_file());
+}
+"#;
+
+/// A file that knows of one package only, and need not say which.
+const ANOTHER_FILE: &str = r#"
+#include "second/facts.hpp"
+int told_by_another_file() {
+    kiln_export::Aligned<float> x(1000), y(1000);
+    kiln_export::Aligned<int64_t> told(4);
+    facts::run({1000, 1}, x.data(), y.data(), told.data());
+    return int(told[3]);
+}
+"#;
+
+#[test]
+fn packages_live_side_by_side_in_one_program() {
+    let project = project();
+    export(&project, "cpp", "first");
+    // Another answer, so that one package cannot pass for the other.
+    project.replace("facts.c", "helper(7)", "helper(8)");
+    export(&project, "cpp", "second");
+    project.replace("facts.c", "helper(8)", "helper(9)");
+    project.replace("kiln.toml", "name = \"facts\"", "name = \"more_facts\"");
+    export(&project, "cpp", "other");
+    let namespace = |package: &str, name: &str| {
+        let header = project.root.join(package).join(format!("{name}.hpp"));
+        let text = fs::read_to_string(header).unwrap();
+        let line = text.lines().find(|l| l.starts_with("inline namespace "));
+        line.unwrap().split(' ').nth(2).unwrap().to_string()
+    };
+    for package in ["first", "second", "other"] {
+        let folder = project.root.join(package);
+        succeed(Command::new("sh").arg("build.sh").current_dir(folder));
+    }
+    let both = BOTH_FILES
+        .replace("FIRST", &namespace("first", "facts"))
+        .replace("SECOND", &namespace("second", "facts"));
+    project
+        .write("both.cpp", &both)
+        .write("another.cpp", ANOTHER_FILE);
+    let arguments = "-std=c++17 -Wall -Wextra -Werror -o both both.cpp another.cpp \
+                     first/libfacts.a second/libfacts.a other/libmore_facts.a -lm";
+    let mut compiler = Command::new("g++");
+    succeed(
+        compiler
+            .args(arguments.split_whitespace())
+            .current_dir(&project.root),
+    );
+    let told = succeed(Command::new("./both").current_dir(&project.root));
+    assert_eq!(told, "first 7\nsecond 8\nother 9\nanother file 8\n");
+}
+
+/// Two copies of a kernel in one file, each with the tunables of its shape.
+#[test]
+fn headers_of_two_shapes_serve_one_file() {
+    let project = project();
+    export(&project, "header", "headers");
+    project.write(
+        "both.c",
+        "#include \"headers/facts.target.h\"\nint first(void) { return UNROLL * 10 + VALUE; }\n\
+         #include \"headers/facts.large.h\"\nint second(void) { return UNROLL * 10 + VALUE; }\n\
+         #include \"headers/facts.target.h\"\nint third(void) { return UNROLL * 10 + VALUE; }\n\
+         int main(void) { return !(first() == 43 && second() == 25 && third() == 43); }\n",
+    );
+    let arguments = ["-Wall", "-Wextra", "-Werror", "-o", "both", "both.c"];
+    succeed(
+        Command::new("cc")
+            .args(arguments)
+            .current_dir(&project.root),
+    );
+    succeed(Command::new("./both").current_dir(&project.root));
+}

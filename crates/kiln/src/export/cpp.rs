@@ -80,23 +80,27 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::Cuda => "kiln_driver.hpp",
         Language::C => "kiln_memory.hpp",
     };
+    let guard = format!("KILN_{name}_{}_HPP", plan.tag).to_uppercase();
     let _ = writeln!(
         text,
-        "#pragma once\n\n#include <cstdint>\n#include <cstdlib>\n#include <limits>\n#include <memory>\n#include <string>\n#include <vector>\n\n#include \"{runtime}\"\n"
+        "#ifndef {guard}\n#define {guard}\n\n#include <cstdint>\n#include <cstdlib>\n#include <limits>\n#include <memory>\n#include <string>\n#include <vector>\n\n#include \"{runtime}\"\n"
     );
     if plan.language == Language::C {
         for config in &plan.configs {
             let _ = writeln!(
                 text,
-                "extern \"C\" void {name}_{}(void **arguments);",
-                config.id
+                "extern \"C\" void {}(void **arguments);",
+                c_source::symbol(plan, config)
             );
         }
         text.push('\n');
     }
     let _ = writeln!(
         text,
-        "namespace {name} {{\n\nusing namespace kiln_export;\n"
+        "namespace {name} {{\n// Another package of this kernel in the same program has another name here; with both in one file say which is meant,\n\
+         // as in `namespace mine = {name}::{};`.\ninline namespace {} {{\n\nusing namespace kiln_export;\n",
+        namespace(plan),
+        namespace(plan)
     );
     let fields: Vec<String> = plan.dimensions.iter().map(|d| names::safe(d)).collect();
     let _ = writeln!(
@@ -113,8 +117,18 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::C => text.push_str(&c_kernel::c_runner(plan)?),
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
     }
-    let _ = writeln!(text, "\n}}  // namespace {name}");
+    let _ = writeln!(
+        text,
+        "\n}}  // namespace {}\n}}  // namespace {name}",
+        namespace(plan)
+    );
+    let _ = writeln!(text, "\n#endif  // {guard}");
     Ok(text)
+}
+
+/// Of this package alone.
+fn namespace(plan: &Plan) -> String {
+    format!("kiln_{}", plan.tag)
 }
 
 /// The table of shapes that were tuned.

@@ -68,6 +68,11 @@ impl Folder {
 
     /// Writes the checksums of all files there are.
     pub fn sums(&mut self) -> Result<(), Failure> {
+        let lines = self.sum_lines()?;
+        self.text(SUMS, &lines)
+    }
+
+    fn sum_lines(&self) -> Result<String, Failure> {
         let mut lines = String::new();
         let mut names = self.files.clone();
         names.sort();
@@ -76,7 +81,12 @@ impl Folder {
             let bytes = fs::read(&path).map_err(cannot(&path))?;
             lines.push_str(&format!("{}  {name}\n", sha256(&bytes)));
         }
-        self.text(SUMS, &lines)
+        Ok(lines)
+    }
+
+    /// Of all files there are so far.
+    pub fn digest(&self) -> Result<String, Failure> {
+        Ok(sha256(self.sum_lines()?.as_bytes()))
     }
 
     pub fn file_count(&self) -> usize {

@@ -1,5 +1,7 @@
 // Arithmetic as kiln's expressions mean it: whole numbers that never wrap, division that rounds down.
-#pragma once
+// Not `#pragma once`: every package brings a copy, and copies are not one file to every compiler.
+#ifndef KILN_EXPORT_ARITHMETIC_HPP
+#define KILN_EXPORT_ARITHMETIC_HPP
 
 #include <cmath>
 #include <cstdint>
@@ -120,3 +122,5 @@ inline double distance(int64_t a, int64_t b) {
 }
 
 }  // namespace kiln_export
+
+#endif  // KILN_EXPORT_ARITHMETIC_HPP
