@@ -18,6 +18,7 @@ use crate::engine::rerun::{Rerun, rerun};
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
 use crate::exit::{Exit, Failure};
+use crate::packed;
 use crate::printer;
 use crate::project;
 use crate::report::explain as report;
@@ -82,7 +83,7 @@ fn whole_study(args: &ExplainArgs, study: &Study) -> Result<Exit, Failure> {
 /// The manifest as it is now, which advice is for; as it was, where it is not there any more.
 fn manifest_text(folder: &Path, study: &Study) -> String {
     let root = folder.canonicalize().map(|f| project::project_root(&f));
-    let now = root.and_then(|root| std::fs::read_to_string(root.join(&study.header.manifest)));
+    let now = root.and_then(|root| packed::read_text(&root.join(&study.header.manifest)));
     now.unwrap_or_else(|_| study.header.manifest_text.clone())
 }
 

@@ -1,6 +1,5 @@
 //! The configs to export: confirmed winners of studies, or of a file that lists them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::event::Winner;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 
 use super::package::Evidence;
 use crate::exit::Failure;
+use crate::packed;
 use crate::project::ManifestFile;
 use crate::report;
 use crate::store::{SqliteStore, Store, StudySummary, no_studies};
@@ -243,7 +243,7 @@ impl Listed {
 pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<Winners, Failure> {
     let shown = path.display();
     let bad = |why: String| Failure::usage(format!("`{shown}`: {why}"));
-    let text = fs::read_to_string(path)
+    let text = packed::read_text(path)
         .map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))?;
     let listed: Vec<Listed> = serde_json::from_str(&text).map_err(|e| {
         bad(format!("not a list of winners: {e}"))
