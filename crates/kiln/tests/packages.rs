@@ -166,6 +166,71 @@ fn winners_that_nothing_can_have_measured_are_refused() {
     assert!(honest.status.success(), "{}", text(&honest.stderr));
 }
 
+/// Whatever begins with a dot beside the packages.
+fn hidden(project: &Project) -> Vec<String> {
+    let entries = fs::read_dir(&project.root).unwrap().flatten();
+    let names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+    names.filter(|n| n.starts_with(".kiln-export")).collect()
+}
+
+#[test]
+fn an_export_that_cannot_be_finished_leaves_nothing() {
+    let project = project();
+    let source = fs::read_to_string(project.root.join("facts.c")).unwrap();
+    let long = format!("{source}\n/*{}*/\n", " ".repeat(1 << 20));
+    project.write("facts.c", &long);
+    let program = env!("CARGO_BIN_EXE_kiln");
+    let arguments = "export --winners winners.json --manifest . --to json --out table";
+    let limited = Command::new("sh")
+        .args(["-c", &format!("ulimit -f 64; exec '{program}' {arguments}")])
+        .current_dir(&project.root)
+        .env("KILN_HOME", &project.home)
+        .output()
+        .unwrap();
+    let said = text(&limited.stderr);
+    assert_eq!(
+        limited.status.code(),
+        Some(3),
+        "{:?}: {said}",
+        limited.status
+    );
+    assert!(said.contains("File too large"), "{said}");
+    assert_eq!(hidden(&project), [""; 0]);
+
+    // What one left that was killed goes with the next; what is in use, or may be the only copy, stays.
+    for (name, inside) in [
+        (".kiln-export-killed", "source/facts.c"),
+        (".kiln-export-in0use", "source/facts.c"),
+        (".kiln-export-aside1", "old/kiln-package.json"),
+        (".kiln-export-notes", "mine.txt"),
+    ] {
+        project.write(&format!("{name}/{inside}"), "left");
+        let long_ago = Command::new("touch")
+            .args(["-d", "1 hour ago", name])
+            .current_dir(&project.root)
+            .status();
+        assert!(long_ago.unwrap().success());
+    }
+    project.write(".kiln-export-new123/source/facts.c", "just made");
+    let in_use = fs::File::open(project.root.join(".kiln-export-in0use")).unwrap();
+    in_use.lock().unwrap();
+    let output = project.run(&arguments.split(' ').collect::<Vec<_>>());
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains(".kiln-export-aside1/old"), "{said}");
+    let mut left = hidden(&project);
+    left.sort();
+    assert_eq!(
+        left,
+        [
+            ".kiln-export-aside1",
+            ".kiln-export-in0use",
+            ".kiln-export-new123",
+            ".kiln-export-notes",
+        ]
+    );
+}
+
 const BOTH_FILES: &str = r#"
 #include <cstdio>
 #include "first/facts.hpp"
