@@ -15,6 +15,7 @@ use crate::value::Value;
 mod file;
 mod markdown;
 pub mod study;
+mod words;
 
 pub use file::{FileError, LessonFile};
 pub use markdown::{evidence_text, markdown};

@@ -10,7 +10,10 @@ mod init;
 pub mod keys;
 mod schema;
 
-pub use init::{Beside, FirstManifest, InitError, first_manifest};
+pub use decode::has_table;
+pub use init::{
+    Beside, FirstManifest, InitError, WrongParameters, code_only, first_manifest, wrong_parameters,
+};
 pub use keys::default_gate_policy;
 pub use schema::json_schema;
 

@@ -61,6 +61,7 @@ pub fn build(
     let mut plan = Plan::new(&file, winners)?;
     let read = images::build(&file, winners, request, &mut plan, &mut folder)?;
     let left_out = sources::copy(&file, &read, &mut folder)?;
+    plan.tag = plan.tag_of(&folder.digest()?);
     let mut package = Package::of(&plan, winners, request.target)?;
     package.notes.extend(left_out);
     match request.target {

@@ -51,7 +51,7 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     let refuse = |why: String| Failure::usage(format!("cannot read `{}`: {why}", path.display()));
     let contents = packed::read(path).map_err(|e| refuse(e.to_string()))?;
     match std::str::from_utf8(contents.plain()) {
-        Ok(text) => Ok(text.strip_prefix('\u{feff}').unwrap_or(text).to_string()),
+        Ok(text) => Ok(text.to_string()),
         Err(e) => Err(refuse(format!(
             "it is not text: byte {} is not UTF-8",
             e.valid_up_to()

@@ -41,6 +41,10 @@ use kiln_device::sandbox::Jail;
 
 fn main() {
     let cli = Cli::parse();
+    // Without it a limit on the size of files is met less gracefully, and that is all. A kernel meets it as it will.
+    if !matches!(cli.verb, Verb::Worker { .. }) {
+        let _ = engine::interrupt::outlive_file_limit();
+    }
     let result = match cli.verb {
         Verb::Doctor(args) => commands::doctor::run(&args),
         Verb::Tune(args) => commands::tune::run(&args),

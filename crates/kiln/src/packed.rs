@@ -1,4 +1,4 @@
-//! JSON files, plain or compressed with gzip.
+//! Text that people and other programs wrote, and JSON files, plain or compressed with gzip.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -17,6 +17,8 @@ use crate::exit::Failure;
 /// The largest text a file may unpack to; real ones have a few megabytes.
 const MAX_BYTES: u64 = 256 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// What some editors and spreadsheets write before text in UTF-8. It is no part of the text.
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// A file that was read.
 #[derive(Debug)]
@@ -28,8 +30,10 @@ pub struct Contents {
 }
 
 impl Contents {
+    /// Unpacked, without a byte-order mark.
     pub fn plain(&self) -> &[u8] {
-        self.unpacked.as_ref().unwrap_or(&self.stored)
+        let all = self.unpacked.as_ref().unwrap_or(&self.stored);
+        all.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(all)
     }
 }
 
@@ -74,6 +78,15 @@ fn limited(from: impl Read) -> io::Result<Vec<u8>> {
         true => Err(io::Error::other("it has more than 256 MiB")),
         false => Ok(bytes),
     }
+}
+
+/// The text of a file that a person wrote, without a byte-order mark.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = fs::read_to_string(path)?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(text)
 }
 
 /// Writes everything or nothing, also if the power fails meanwhile; compressed when the name ends in `.gz`, and returns the size in bytes.

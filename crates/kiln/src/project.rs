@@ -8,6 +8,7 @@ use kiln_core::diagnostic::Diagnostic;
 use kiln_core::manifest::{BaselineKind, Manifest, Reference, Spanned};
 
 use crate::exit::Failure;
+use crate::packed;
 use crate::printer;
 use crate::recording::RecordedFile;
 use crate::settings;
@@ -152,7 +153,7 @@ fn unpack_default() -> Result<PathBuf, Failure> {
 
 pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
     let shown = path.display().to_string();
-    let text = fs::read_to_string(path)
+    let text = packed::read_text(path)
         .map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))?;
     let manifest = Manifest::parse(&text).map_err(|problems| {
         let rendered: Vec<String> = problems.iter().map(|p| p.render(&shown, &text)).collect();

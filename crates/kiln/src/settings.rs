@@ -150,6 +150,12 @@ pub fn compiler_dirs() -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether the user's own variables tell C compilers where to look for headers.
+pub fn names_header_dirs() -> bool {
+    let variables = ["CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"];
+    variables.iter().any(|name| non_empty(name).is_some())
+}
+
 pub fn user_home() -> Option<PathBuf> {
     non_empty("HOME").map(PathBuf::from)
 }

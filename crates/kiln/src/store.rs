@@ -17,8 +17,27 @@ pub use sqlite::SqliteStore;
 
 /// For commands about studies where there is none.
 pub fn no_studies(root: &Path) -> Failure {
+    let whole = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    let store = crate::project::project_root(&whole).join(".kiln/kiln.db");
+    if is_empty_file(&store) {
+        return Failure::usage(format!(
+            "no studies here: the store `{}` is empty (0 bytes)",
+            store.display()
+        ))
+        .hint(EMPTY_STORE);
+    }
     Failure::usage(format!("no studies here yet (`{}`)", root.display()))
         .hint("`kiln tune` makes one, in the folder of a kiln.toml; `kiln init FILE` writes that")
+}
+
+/// A file without a byte is no store yet: SQLite makes it so, and writes a moment later. It is what is left where kiln is
+/// stopped in between, and where something emptied a store.
+const EMPTY_STORE: &str = "kiln was stopped while it made the file, or something emptied it: if there were studies, bring it back from a copy; \
+     else `kiln tune` begins anew";
+
+fn is_empty_file(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|facts| facts.is_file() && facts.len() == 0)
 }
 
 pub struct StudySummary {

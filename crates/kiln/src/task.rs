@@ -34,6 +34,7 @@ mod checked;
 mod cuda_unit;
 mod device;
 pub mod flags;
+mod functions;
 pub mod includes;
 mod launch;
 mod problem;
@@ -142,7 +143,9 @@ impl Task {
     ) -> Result<Task, Failure> {
         let architecture = architecture.map_or_else(|| own_architecture(&device), str::to_string);
         let task = Task::bind(file, device, architecture, None)?;
+        task.check_definitions()?;
         task.check_functions()?;
+        task.check_parameters()?;
         task.check_arguments()?;
         Ok(task)
     }

@@ -259,7 +259,7 @@ fn an_entry_may_be_an_instance_and_one_that_is_none_is_named_plainly() {
          __global__ void twice(const float *, float *, long) {{}}\n\
          __device__ void helper(const float *, float *, int) {{}}\n\
          __device__ int answer(const float *, float *, int) {{ return 1; }}\n\
-         // Words that are looked for: absent, Unknown.\n"
+         #define WORDS_THAT_ARE_LOOKED_FOR absent Unknown\n"
     );
     project.write("scale.cu", &source);
     project.replace("kiln.toml", "WIDTH = [1, 2, 3]", "WIDTH = [1]");

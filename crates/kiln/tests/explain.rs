@@ -66,6 +66,13 @@ fn a_planted_fault_is_explained_by_itself() {
         Some(6),
         "{space}"
     );
+    // A manifest has the table once: what is there already is not to be added.
+    let said = text(&project.run(&["explain", "--no-run"]).stdout);
+    assert!(
+        said.contains("add to the table [constraints] of the manifest"),
+        "{said}"
+    );
+    assert!(!said.contains("\n  [constraints]\n"), "{said}");
 }
 
 #[test]

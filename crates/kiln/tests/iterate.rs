@@ -206,7 +206,7 @@ fn bad_questions_are_refused() {
         (vec![], "--hypothesis"),
         (
             vec!["--hypothesis", "a", "--expect", "0"],
-            "expected a number above 0",
+            "expected a factor above 0 and up to 1000",
         ),
         (
             vec!["--hypothesis", "a", "--advice", "No Rule"],

@@ -196,8 +196,24 @@ fn a_dead_end_is_not_walked_into_again() {
         "{markdown}"
     );
     let other = planted();
+    // Words that say the opposite of the claim are not taken over.
+    let stated = std::fs::read_to_string(file).unwrap();
+    let lied = stated
+        .lines()
+        .map(|line| match line.starts_with("statement = ") {
+            true => "statement = \"BLOCK_M=32 never fails\"",
+            false => line,
+        });
+    let lied: Vec<&str> = lied.collect();
+    std::fs::write(file, lied.join("\n")).unwrap();
     let output = other.run(&["lessons", "import", file]);
     assert!(output.status.success(), "{}", text(&output.stderr));
+    let taken = other.json(&["lessons", "show", id, "--json"], &[0]);
+    let (lesson, said) = (&taken["lesson"], &taken["lesson"]["statement"]);
+    let said = said.as_str().unwrap();
+    assert!(!said.contains("never fails"), "{said}");
+    let when = lesson["claim"]["when"].as_str().unwrap();
+    assert!(said.starts_with(&format!("crashed <= {when}: ")), "{said}");
     let twice = other.json(&["lessons", "import", file, "--json"], &[0]);
     assert_eq!(twice["new"], 0);
     let (warned, said) = tune(&other, &["--trials", "6"]);

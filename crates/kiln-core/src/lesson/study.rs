@@ -1,7 +1,7 @@
 //! Lessons out of a study: rules of its failures, effects of its tunables, and what its trials say about lessons that
 //! were known before.
 
-use super::{Claim, Evidence, Lesson, Observation, Stance, Status, dimensions_text, meets};
+use super::{Claim, Evidence, Lesson, Observation, Stance, Status, meets};
 use crate::effects::{Cost, Effects, Finding, MARGIN, Observations, TunableEffect};
 use crate::failure_rules::Failures;
 use crate::study::Study;
@@ -160,17 +160,8 @@ fn effects(study: &Study, known: &[&Lesson]) -> Vec<(Claim, String, Stance)> {
         else {
             continue;
         };
-        let tunable = &effect.tunable;
-        let statement = format!(
-            "{tunable}={best} is fastest at {}: {tunable}={} takes {:.0} % longer [{:.0}, {:.0}] on average over all else",
-            dimensions_text(dimensions),
-            worst.value,
-            100.0 * cost.change,
-            100.0 * cost.low,
-            100.0 * cost.high
-        );
         let claim = Claim::Effect {
-            tunable: tunable.clone(),
+            tunable: effect.tunable.clone(),
             value: best.clone(),
             against: worst.value.clone(),
             change: cost.change,
@@ -178,6 +169,7 @@ fn effects(study: &Study, known: &[&Lesson]) -> Vec<(Claim, String, Stance)> {
             high: cost.high,
             dimensions: dimensions.clone(),
         };
+        let statement = claim.sentence((0, 0));
         let about_others = about_other_values(known, effect, dimensions, best);
         let is_level_with_another = about_others.iter().any(|(_, s)| *s == Stance::Supports);
         if !is_level_with_another {

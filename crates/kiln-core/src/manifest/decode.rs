@@ -197,3 +197,9 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
         export,
     }
 }
+
+/// Whether a manifest, be it right or wrong otherwise, has a table of this name, were it empty.
+pub fn has_table(text: &str, name: &str) -> bool {
+    let (root, _) = DeTable::parse_recoverable(text);
+    root.get_ref().contains_key(name)
+}

@@ -7,12 +7,14 @@ use super::Manifest;
 pub use beside::Beside;
 use entry::{Chosen, choose};
 use guess::Guess;
+pub use prototype::{WrongParameters, code_only, wrong_parameters};
 use source::{Function, Guard, Parameter, Passing};
 
 mod beside;
 mod body;
 mod entry;
 mod guess;
+mod prototype;
 mod source;
 mod write;
 
@@ -423,6 +425,32 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         assert_eq!(
             error.to_string(),
             "`x.c` defines no function `helper` that can be tuned; it has `scale`, `psum` and `last`"
+        );
+    }
+
+    #[test]
+    fn what_only_seems_to_be_so_is_marked() {
+        let arguments = |text: &str| {
+            let text = first_manifest("f.c", text, None).unwrap().text;
+            let table = text.split("[arguments]\n").nth(1).unwrap().to_string();
+            table.split("\n\n").next().unwrap().to_string()
+        };
+        let interleaved = "void f(const float *rgb, float *gray, int n) {\n\
+            for (int i = 0; i < n; i++) gray[i] = rgb[3*i] + rgb[3*i+1] + rgb[3*i+2];\n}\n";
+        let nested = "void f(int h, int w, const float in[h][w], float out[h][w]) {\n\
+            for (int y = 0; y < h; y++) for (int x = 0; x < w; x++) out[y][x] = 2 * in[y][x];\n}\n";
+        insta::assert_snapshot!(
+            [arguments(interleaved), arguments(nested)].join("\n\n"),
+            @r#"
+        rgb = { dtype = "f32", shape = ["3 * N"] }  # fill in: the shape
+        gray = { dtype = "f32", shape = ["N"], role = "output" }
+        n = { dtype = "i32", value = "N" }
+
+        h = { dtype = "i32", value = "H" }
+        w = { dtype = "i32", value = "W" }
+        in = { dtype = "f32", shape = ["H", "W"] }  # fill in: kiln hands over `float *in`; the source has `float in[h][w]`
+        out = { dtype = "f32", shape = ["H", "W"], role = "output" }  # fill in: kiln hands over `float *out`; the source has `float out[h][w]`
+        "#
         );
     }
 

@@ -14,7 +14,7 @@ pub struct IterateArgs {
     #[arg(long, value_name = "TEXT", required_unless_present_any = ["history", "restore"])]
     pub hypothesis: Option<String>,
     /// The speedup it should bring: 1.10 is 10 % faster [default: what the advice predicts, else any]
-    #[arg(long, value_name = "SPEEDUP", value_parser = positive)]
+    #[arg(long, value_name = "SPEEDUP", value_parser = speedup)]
     pub expect: Option<f64>,
     /// The rule whose advice the edit follows, as `kiln profile` names it
     #[arg(long, value_name = "RULE")]
@@ -47,6 +47,18 @@ pub struct IterateArgs {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// More than this nobody gains with one edit; it is a slip of the keyboard.
+const MOST_SPEEDUP: f64 = 1000.0;
+
+fn speedup(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= MOST_SPEEDUP => Ok(value),
+        _ => Err(format!(
+            "expected a factor above 0 and up to {MOST_SPEEDUP}: 1.10 is 10 % faster, 2 is twice as fast"
+        )),
+    }
 }
 
 #[derive(Debug, Args)]

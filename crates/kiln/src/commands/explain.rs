@@ -18,6 +18,7 @@ use crate::engine::rerun::{Rerun, rerun};
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
 use crate::exit::{Exit, Failure};
+use crate::packed;
 use crate::printer;
 use crate::project;
 use crate::report::explain as report;
@@ -71,9 +72,19 @@ fn whole_study(args: &ExplainArgs, study: &Study) -> Result<Exit, Failure> {
     if args.project.json {
         printer::document(&report::document(study, &effects, &failures, &reruns));
     } else {
-        printer::data(&report::text(study, &effects, &failures, &reruns));
+        let manifest = manifest_text(&args.project.project, study);
+        printer::data(&report::text(
+            study, &effects, &failures, &reruns, &manifest,
+        ));
     }
     Ok(Exit::Success)
+}
+
+/// The manifest as it is now, which advice is for; as it was, where it is not there any more.
+fn manifest_text(folder: &Path, study: &Study) -> String {
+    let root = folder.canonicalize().map(|f| project::project_root(&f));
+    let now = root.and_then(|root| packed::read_text(&root.join(&study.header.manifest)));
+    now.unwrap_or_else(|_| study.header.manifest_text.clone())
 }
 
 fn first_trial<'s>(study: &'s Study, group: &FailureGroup) -> Option<&'s Trial> {

@@ -14,7 +14,7 @@ use crate::project::MANIFEST_NAME;
 
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let shown = args.source.display();
-    let source = fs::read_to_string(&args.source).map_err(|e| {
+    let source = packed::read_text(&args.source).map_err(|e| {
         Failure::usage(format!("cannot read `{shown}`: {e}"))
             .hint("give the C or CUDA file that holds the function to tune: `kiln init blur.c`")
     })?;

@@ -268,6 +268,7 @@ fn import(args: &ProjectArgs, file: &Path, kernel: Option<&str>) -> Result<Exit,
         for evidence in all.filter(|e| e.project.is_empty()) {
             evidence.project = "another project".into();
         }
+        lesson.restate();
         match known.iter().any(|l| l.id == lesson.id) {
             true => merged += 1,
             false => new += 1,

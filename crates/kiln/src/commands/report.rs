@@ -24,10 +24,33 @@ struct Found {
     study: Study,
     place: String,
     others: Vec<StudySummary>,
-    /// The page, where no name is given, and whether an older one there may go.
-    page: (PathBuf, Existing),
+    /// The page, where no name is given.
+    page: Page,
     /// Where it comes from a file.
     recording: Option<Recording>,
+}
+
+enum Page {
+    /// In kiln's own folder: what is there is an earlier report of the same study.
+    OfProject(PathBuf),
+    /// Where kiln runs.
+    Here(PathBuf, Existing),
+}
+
+impl Page {
+    /// Made sure of only where it is about to be written: a link in its place stops no report that goes elsewhere.
+    fn place(&self) -> Result<(PathBuf, Existing), Failure> {
+        match self {
+            Page::Here(page, existing) => Ok((page.clone(), *existing)),
+            Page::OfProject(page) => {
+                let elsewhere = "`--out FILE` writes the report elsewhere";
+                settings::private_dir(crate::durable::folder_of(page))
+                    .and_then(|()| settings::refuse_link(page))
+                    .map_err(|failure| failure.hint(elsewhere))?;
+                Ok((page.clone(), Existing::Replace))
+            }
+        }
+    }
 }
 
 pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
@@ -64,7 +87,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
     };
     let (path, existing) = match (&args.out, args.format) {
         (Some(path), _) => (path.clone(), Existing::from_force(args.force)),
-        (None, ReportFormat::Html) => found.page.clone(),
+        (None, ReportFormat::Html) => found.page.place()?,
         (None, _) => {
             printer::data(&text);
             return Ok(Exit::Success);
@@ -94,15 +117,12 @@ fn find(args: &ReportArgs) -> Result<Found, Failure> {
         (number, _) => {
             let id = number.and_then(Result::ok);
             let (store, study) = studies::find(&args.project, id)?;
-            // In kiln's own folder: what is there is an earlier report of the same study.
             let folder = store.path().with_file_name("reports");
-            settings::private_dir(&folder)?;
             let page = folder.join(format!("study-{}.html", study.id));
-            settings::refuse_link(&page)?;
             Ok(Found {
                 place: format!("study {} in {}", study.id, store.path().display()),
                 others: store.studies()?,
-                page: (page, Existing::Replace),
+                page: Page::OfProject(page),
                 recording: None,
                 study,
             })
@@ -129,7 +149,7 @@ fn recorded(args: &ReportArgs, file: &Path) -> Result<Found, Failure> {
     Ok(Found {
         place: format!("the recording {}", file.display()),
         others: Vec::new(),
-        page: (
+        page: Page::Here(
             format!("{name}.html").into(),
             Existing::from_force(args.force),
         ),

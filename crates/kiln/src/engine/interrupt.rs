@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 
 use crate::exit::Exit;
 
@@ -21,6 +21,12 @@ pub fn install() -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&ASKED))?;
     }
     Ok(())
+}
+
+/// A write past the limit on the size of files (`ulimit -f`) fails like any other instead of ending the process, so that
+/// what was begun is cleaned up. Programs kiln starts get the signal as ever.
+pub fn outlive_file_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 pub fn asked() -> bool {

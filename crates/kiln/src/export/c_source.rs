@@ -20,6 +20,11 @@ pub fn unit_name(plan: &Plan, config: &ConfigPlan) -> String {
     format!("{}_{}.c", plan.identifier, config.id)
 }
 
+/// What a linker knows a config by.
+pub fn symbol(plan: &Plan, config: &ConfigPlan) -> String {
+    format!("{}_{}_{}", plan.identifier, plan.tag, config.id)
+}
+
 /// The tunables, the source as it is, and a function that takes a pointer per argument.
 fn unit(plan: &Plan, config: &ConfigPlan) -> String {
     let mut text = format!(
@@ -47,10 +52,9 @@ fn unit(plan: &Plan, config: &ConfigPlan) -> String {
         .collect();
     let _ = writeln!(
         text,
-        "\n#include \"{}\"\n#include <stdint.h>\n\nvoid {}_{}(void **kiln_arguments) {{\n    {}({});\n}}",
+        "\n#include \"{}\"\n#include <stdint.h>\n\nvoid {}(void **kiln_arguments) {{\n    {}({});\n}}",
         plan.source,
-        plan.identifier,
-        config.id,
+        symbol(plan, config),
         plan.entry,
         arguments.join(", ")
     );
@@ -107,10 +111,10 @@ pub fn commands(plan: &Plan) -> String {
         let object = format!("{name}_{}.o", config.id);
         let _ = writeln!(
             text,
-            "\"${{CC:-cc}}\" {} -c -o {object} {}\n\"${{OBJCOPY:-objcopy}}\" --keep-global-symbol={name}_{} {object}",
+            "\"${{CC:-cc}}\" {} -c -o {object} {}\n\"${{OBJCOPY:-objcopy}}\" --keep-global-symbol={} {object}",
             flags.join(" "),
             unit_name(plan, config),
-            config.id
+            symbol(plan, config)
         );
         objects.push(object);
     }

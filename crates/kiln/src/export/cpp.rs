@@ -80,23 +80,27 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::Cuda => "kiln_driver.hpp",
         Language::C => "kiln_memory.hpp",
     };
+    let guard = format!("KILN_{name}_{}_HPP", plan.tag).to_uppercase();
     let _ = writeln!(
         text,
-        "#pragma once\n\n#include <cstdint>\n#include <cstdlib>\n#include <limits>\n#include <memory>\n#include <string>\n#include <vector>\n\n#include \"{runtime}\"\n"
+        "#ifndef {guard}\n#define {guard}\n\n#include <cstdint>\n#include <cstdlib>\n#include <limits>\n#include <memory>\n#include <string>\n#include <vector>\n\n#include \"{runtime}\"\n"
     );
     if plan.language == Language::C {
         for config in &plan.configs {
             let _ = writeln!(
                 text,
-                "extern \"C\" void {name}_{}(void **arguments);",
-                config.id
+                "extern \"C\" void {}(void **arguments);",
+                c_source::symbol(plan, config)
             );
         }
         text.push('\n');
     }
     let _ = writeln!(
         text,
-        "namespace {name} {{\n\nusing namespace kiln_export;\n"
+        "namespace {name} {{\n// Another package of this kernel in the same program has another name here; with both in one file say which is meant,\n\
+         // as in `namespace mine = {name}::{};`.\ninline namespace {} {{\n\nusing namespace kiln_export;\n",
+        namespace(plan),
+        namespace(plan)
     );
     let fields: Vec<String> = plan.dimensions.iter().map(|d| names::safe(d)).collect();
     let _ = writeln!(
@@ -113,8 +117,18 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
         Language::C => text.push_str(&c_kernel::c_runner(plan)?),
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
     }
-    let _ = writeln!(text, "\n}}  // namespace {name}");
+    let _ = writeln!(
+        text,
+        "\n}}  // namespace {}\n}}  // namespace {name}",
+        namespace(plan)
+    );
+    let _ = writeln!(text, "\n#endif  // {guard}");
     Ok(text)
+}
+
+/// Of this package alone.
+fn namespace(plan: &Plan) -> String {
+    format!("kiln_{}", plan.tag)
 }
 
 /// The table of shapes that were tuned.
@@ -207,17 +221,24 @@ fn chooser(plan: &Plan) -> String {
     let mut text = String::from(
         "/// What runs on a problem, and why.\nstruct Choice {\n    int config;\n    /// The shape whose config it is.\n    const Known *from;\n    \
          /// That very shape was tuned; otherwise it is the nearest one whose config is legal here.\n    bool exact;\n};\n\n\
-         inline bool legal(int config, const Dimensions &d) {\n    switch (config) {\n",
+         /// Whether a config may run on a problem. Where a constraint or the launch cannot be worked out, it may not.\n\
+         inline bool legal(int config, const Dimensions &d) {\n    try {\n        switch (config) {\n",
     );
     for config in &plan.configs {
+        let launched = match config.launch {
+            Some(_) => format!(" && (static_cast<void>({}::geometry(d)), true)", config.id),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
-            "    case {}: return {}::legal(d);",
+            "        case {}: return {}::legal(d){launched};",
             config_number(&config.id),
             config.id
         );
     }
-    text.push_str("    default: return false;\n    }\n}\n\n");
+    text.push_str(
+        "        default: return false;\n        }\n    } catch (const Error &) {\n        return false;\n    }\n}\n\n",
+    );
     let distances: Vec<String> = plan
         .dimensions
         .iter()

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -10,12 +11,22 @@ use tempfile::TempDir;
 use super::{package, sealed};
 use crate::durable::Existing;
 use crate::exit::Failure;
+use crate::printer;
 
 /// One line per file, as `sha256sum` writes and reads them.
 pub const SUMS: &str = "SHA256SUMS";
 
+/// How folders are called while they are put together.
+const STAGED: &str = ".kiln-export-";
+/// A folder that is younger may have been made a moment ago, and its lock not taken yet.
+const YOUNG: Duration = Duration::from_secs(10);
+/// Where an earlier package is meanwhile.
+const OLD: &str = "old";
+
 pub struct Folder {
     staged: TempDir,
+    /// Says to others that the folder is in use; ends with this process, however that ends.
+    _lock: Option<fs::File>,
     /// Paths inside, in the order written.
     files: Vec<String>,
 }
@@ -40,11 +51,13 @@ impl Folder {
             _ => Path::new("."),
         };
         fs::create_dir_all(parent).map_err(cannot(parent))?;
+        remove_left(parent);
         let staged = tempfile::Builder::new()
-            .prefix(".kiln-export-")
+            .prefix(STAGED)
             .tempdir_in(parent)
             .map_err(cannot(parent))?;
         Ok(Folder {
+            _lock: locked(staged.path()),
             staged,
             files: Vec::new(),
         })
@@ -68,6 +81,11 @@ impl Folder {
 
     /// Writes the checksums of all files there are.
     pub fn sums(&mut self) -> Result<(), Failure> {
+        let lines = self.sum_lines()?;
+        self.text(SUMS, &lines)
+    }
+
+    fn sum_lines(&self) -> Result<String, Failure> {
         let mut lines = String::new();
         let mut names = self.files.clone();
         names.sort();
@@ -76,7 +94,12 @@ impl Folder {
             let bytes = fs::read(&path).map_err(cannot(&path))?;
             lines.push_str(&format!("{}  {name}\n", sha256(&bytes)));
         }
-        self.text(SUMS, &lines)
+        Ok(lines)
+    }
+
+    /// Of all files there are so far.
+    pub fn digest(&self) -> Result<String, Failure> {
+        Ok(sha256(self.sum_lines()?.as_bytes()))
     }
 
     pub fn file_count(&self) -> usize {
@@ -95,7 +118,7 @@ impl Folder {
             false => None,
             true => {
                 let kept = Folder::beside(to)?.staged;
-                fs::rename(to, kept.path().join("old")).map_err(cannot(to))?;
+                fs::rename(to, kept.path().join(OLD)).map_err(cannot(to))?;
                 Some(kept)
             }
         };
@@ -108,12 +131,49 @@ impl Folder {
         let Some(aside) = aside else {
             return Err(failure);
         };
-        match fs::rename(aside.path().join("old"), to) {
+        match fs::rename(aside.path().join(OLD), to) {
             Ok(()) => Err(failure),
             Err(_) => {
-                let place = aside.keep().join("old");
+                let place = aside.keep().join(OLD);
                 Err(failure.hint(format!("the earlier package is in `{}`", place.display())))
             }
+        }
+    }
+}
+
+/// The folder, locked; nothing where somebody has it, or where folders cannot be locked.
+fn locked(folder: &Path) -> Option<fs::File> {
+    let open = fs::File::open(folder).ok()?;
+    open.try_lock().ok()?;
+    Some(open)
+}
+
+/// Removes what exports left that were stopped on their way. What is not theirs, or in use, stays; so does an earlier
+/// package that was put aside, for it may be the only one.
+fn remove_left(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(STAGED));
+        let is_staged =
+            random.is_some_and(|r| r.len() == 6 && r.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let Some(facts) = entry.metadata().ok().filter(|f| is_staged && f.is_dir()) else {
+            continue;
+        };
+        let age = facts.modified().ok().and_then(|then| then.elapsed().ok());
+        let path = entry.path();
+        if age.is_none_or(|age| age < YOUNG) || locked(&path).is_none() {
+            continue;
+        }
+        match path.join(OLD).symlink_metadata().is_ok() {
+            true => printer::talk(&format!(
+                "note: an export that was stopped left the earlier package in `{}`",
+                path.join(OLD).display()
+            )),
+            // What cannot be removed does no harm.
+            false => drop(fs::remove_dir_all(&path)),
         }
     }
 }

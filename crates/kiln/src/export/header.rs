@@ -26,7 +26,7 @@ pub fn write(plan: &Plan, folder: &mut Folder) -> Result<(), Failure> {
 
 fn text(plan: &Plan, config: &ConfigPlan, entries: &[&Dispatch]) -> String {
     let mut text = format!(
-        "/* {}: include before the source, or with `-include`. Written by kiln.\n",
+        "/* {}: include before the source, or with `-include`; each time it sets every tunable anew. Written by kiln.\n",
         plan.kernel
     );
     for entry in entries {
@@ -40,11 +40,17 @@ fn text(plan: &Plan, config: &ConfigPlan, entries: &[&Dispatch]) -> String {
         );
     }
     text.push_str(" */\n");
-    let guard = format!("KILN_{}_H", plan.identifier.to_uppercase());
-    let _ = writeln!(text, "#ifndef {guard}\n#define {guard}\n");
+    // No guard: the header of another shape, or of another kernel with a tunable of the same name, may have been included
+    // before for another copy of the source, and this one again after it. What was included last counts.
+    text.push_str(&forgotten(config));
     text.push_str(&defines(config));
-    text.push_str("\n#endif\n");
     text
+}
+
+/// The lines that take back what was set before.
+fn forgotten(config: &ConfigPlan) -> String {
+    let names = config.values.iter();
+    names.map(|(name, _)| format!("#undef {name}\n")).collect()
 }
 
 /// The lines that set every tunable.

@@ -13,6 +13,7 @@ use kiln_core::manifest::{
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
 
+use super::files::sha256;
 use super::names;
 use super::package::{Dispatch, Image};
 use super::winners::Winners;
@@ -24,6 +25,9 @@ pub struct Plan {
     pub kernel: String,
     /// The kernel's name where only identifiers may stand.
     pub identifier: String,
+    /// Follows from all that is in the package, and keeps its names apart from those of another package of the same
+    /// kernel in one program.
+    pub tag: String,
     pub language: Language,
     pub entry: String,
     /// Inside the package.
@@ -99,6 +103,7 @@ impl Plan {
         let mut plan = Plan {
             kernel: manifest.kernel.name.clone(),
             identifier: names::identifier(&manifest.kernel.name),
+            tag: String::new(),
             language: manifest.kernel.language,
             entry: manifest.kernel.entry.value.clone(),
             manifest: packaged(&file.name()),
@@ -146,6 +151,17 @@ impl Plan {
             });
         }
         Ok(plan)
+    }
+
+    /// The tag of a package with these files.
+    pub fn tag_of(&self, files: &str) -> String {
+        let configs = self.configs.iter();
+        let configs = configs.map(|c| format!("{}: {:?}", c.id, c.values));
+        let known = self.dispatch.iter().map(|entry| format!("{entry:?}"));
+        let version = env!("CARGO_PKG_VERSION");
+        let all: Vec<String> = configs.chain(known).collect();
+        let all = format!("{version}\n{files}\n{}", all.join("\n"));
+        sha256(all.as_bytes())[..8].to_string()
     }
 
     /// How dimensions come to be known: from tensors, from parameters, or by being told.

@@ -212,14 +212,19 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
 
 fn chooser(plan: &Plan) -> String {
     let mut text = String::from(
-        "fn legal(config: usize, d: &Dimensions) -> bool {\n    let holds = match config {\n",
+        "/// Whether a config may run on a problem. Where a constraint or the launch cannot be worked out, it may not.\n\
+         fn legal(config: usize, d: &Dimensions) -> bool {\n    let holds = match config {\n",
     );
     for config in &plan.configs {
+        let id = &config.id;
+        let launched = match config.launch {
+            Some(_) => format!(".map(|holds| holds && {id}_geometry(d).is_ok())"),
+            None => String::new(),
+        };
         let _ = writeln!(
             text,
-            "        {} => {}_legal(d),",
-            config_number(&config.id),
-            config.id
+            "        {} => {id}_legal(d){launched},",
+            config_number(id)
         );
     }
     let distances: Vec<String> = plan

@@ -1,6 +1,5 @@
 //! The configs to export: confirmed winners of studies, or of a file that lists them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::event::Winner;
@@ -13,6 +12,7 @@ use serde::Deserialize;
 
 use super::package::Evidence;
 use crate::exit::Failure;
+use crate::packed;
 use crate::project::ManifestFile;
 use crate::report;
 use crate::store::{SqliteStore, Store, StudySummary, no_studies};
@@ -209,11 +209,41 @@ struct Listed {
     date: String,
 }
 
+impl Listed {
+    /// What no measurement can have given.
+    fn nonsense(&self, nothing_to_set: bool) -> Option<String> {
+        if self.config.is_empty() && !nothing_to_set {
+            return Some("`config` is empty".into());
+        }
+        let is_positive = |number: f64| number.is_finite() && number > 0.0;
+        for (name, number) in [("ratio", self.ratio), ("time_us", self.time_us)] {
+            if let Some(number) = number.filter(|n| !is_positive(*n)) {
+                return Some(format!("`{name}` is {number:?}, expected more than 0"));
+            }
+        }
+        let [low, high] = self.ratio_ci_95?;
+        let shown = format!("`ratio_ci_95` is [{low:?}, {high:?}]");
+        if !is_positive(low) || !is_positive(high) {
+            return Some(format!("{shown}, expected two numbers above 0"));
+        }
+        if low > high {
+            return Some(format!("{shown}: its low end lies above its high end"));
+        }
+        match self.ratio {
+            None => Some(format!("{shown}, but there is no `ratio` it belongs to")),
+            Some(ratio) if !(low..=high).contains(&ratio) => {
+                Some(format!("{shown}, and `ratio` = {ratio:?} lies outside"))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
 /// Winners kept as data. One without an interval was never confirmed by kiln.
 pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<Winners, Failure> {
     let shown = path.display();
     let bad = |why: String| Failure::usage(format!("`{shown}`: {why}"));
-    let text = fs::read_to_string(path)
+    let text = packed::read_text(path)
         .map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))?;
     let listed: Vec<Listed> = serde_json::from_str(&text).map_err(|e| {
         bad(format!("not a list of winners: {e}"))
@@ -228,7 +258,14 @@ pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<W
         notes: Vec::new(),
     };
     let mut unconfirmed = Vec::new();
-    for entry in listed {
+    for (place, entry) in listed.into_iter().enumerate() {
+        if let Some(why) = entry.nonsense(file.manifest.tunables.is_empty()) {
+            let shape = kiln_core::diagnostic::printable(&entry.shape);
+            return Err(bad(format!("winner {} (shape `{shape}`): {why}", place + 1)).hint(
+                "a winner has a value for its tunables, a `ratio` above 0 inside `ratio_ci_95 = [low, high]`, and a `time_us` above 0; \
+                 `kiln tune` measures them, and one that was never measured has none of the three",
+            ));
+        }
         let shapes = &file.manifest.shapes;
         let shape = shapes
             .iter()

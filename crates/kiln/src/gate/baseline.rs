@@ -35,7 +35,7 @@ pub fn read(path: &Path) -> Result<BaselineFile, Failure> {
     if !facts.is_file() || facts.len() > MOST_BYTES {
         return Err(cannot("it is no file of reasonable size".into()));
     }
-    let text = fs::read_to_string(path).map_err(|e| cannot(e.to_string()))?;
+    let text = packed::read_text(path).map_err(|e| cannot(e.to_string()))?;
     BaselineFile::parse(&text).map_err(|e| {
         let failure = cannot(e.to_string());
         e.hints().iter().fold(failure, |f, hint| f.hint(*hint))

@@ -3,6 +3,7 @@
 use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::effects::{Effects, Finding, Observations};
 use kiln_core::failure_rules::Failures;
+use kiln_core::manifest::has_table;
 use kiln_core::study::Study;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,7 +48,14 @@ pub fn trial_text(reruns: &[Rerun]) -> String {
     printable_lines(&lines.join("\n"))
 }
 
-pub fn text(study: &Study, effects: &Effects, failures: &Failures, reruns: &[Rerun]) -> String {
+/// `manifest` is the text of the manifest that lines would be added to.
+pub fn text(
+    study: &Study,
+    effects: &Effects,
+    failures: &Failures,
+    reruns: &[Rerun],
+    manifest: &str,
+) -> String {
     let header = &study.header;
     let dimensions: Vec<String> = header
         .dimensions
@@ -65,7 +73,7 @@ pub fn text(study: &Study, effects: &Effects, failures: &Failures, reruns: &[Rer
         effects.measured,
     )];
     lines.extend(effect_lines(effects));
-    lines.extend(failure_lines(failures));
+    lines.extend(failure_lines(failures, manifest));
     for rerun in reruns {
         lines.push(String::new());
         lines.extend(rerun_lines(rerun));
@@ -219,7 +227,7 @@ fn section<'a>(lines: &mut Vec<String>, title: &str, sentences: impl Iterator<It
     }
 }
 
-fn failure_lines(failures: &Failures) -> Vec<String> {
+fn failure_lines(failures: &Failures, manifest: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     if failures.groups.is_empty() {
         lines.push("failures: none".into());
@@ -241,8 +249,16 @@ fn failure_lines(failures: &Failures) -> Vec<String> {
     let constraints = failures.constraints();
     if !constraints.is_empty() {
         lines.push(String::new());
-        lines.push("to keep such configs out, add to the manifest".into());
-        lines.push("  [constraints]".into());
+        // TOML has every table once.
+        match has_table(manifest, "constraints") {
+            true => lines.push(
+                "to keep such configs out, add to the table [constraints] of the manifest".into(),
+            ),
+            false => {
+                lines.push("to keep such configs out, add to the manifest".into());
+                lines.push("  [constraints]".into());
+            }
+        }
         let added = constraints.iter();
         lines.extend(added.map(|c| format!("  {}", printable(&c.line))));
     }

@@ -8,7 +8,7 @@ use kiln_core::journal::{Dated, Entry};
 use kiln_core::study::Study;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
-use super::{Store, StudySummary};
+use super::{Store, StudySummary, is_empty_file};
 use crate::exit::{Exit, Failure};
 use crate::{durable, settings};
 
@@ -72,6 +72,7 @@ impl SqliteStore {
         for file in ["kiln.db", "kiln.db-wal", "kiln.db-shm"] {
             settings::refuse_link(&dir.join(file))?;
         }
+        refuse_emptied(&dir.join("kiln.db"))?;
         // SQLite syncs the names in its own folder, but not the name of that folder. Every time, for
         // whoever made the folder may have been killed before this line.
         durable::sync_folder(root).map_err(|e| {
@@ -88,6 +89,10 @@ impl SqliteStore {
     pub fn open_existing(root: &Path) -> Result<Option<SqliteStore>, Failure> {
         let file = root.join(".kiln").join("kiln.db");
         match file.metadata() {
+            // Left as it is: to open it would make a store without studies of it.
+            Ok(facts) if facts.is_file() && facts.len() == 0 => {
+                refuse_emptied(&file).map(|()| None)
+            }
             Ok(facts) if facts.is_file() => SqliteStore::open(root).map(Some),
             // Somebody else's is not nobody's.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -160,6 +165,22 @@ impl SqliteStore {
             .hint("it was probably written by a newer kiln")
         })
     }
+}
+
+/// A log beside an empty file is no beginning: the first page is in the file before there is a log. SQLite would delete
+/// the log, and with it what can still be saved.
+fn refuse_emptied(path: &Path) -> Result<(), Failure> {
+    let log = path.with_extension("db-wal");
+    let logged = log.metadata().map_or(0, |facts| facts.len());
+    if !is_empty_file(path) || logged == 0 {
+        return Ok(());
+    }
+    Err(Failure::machine(format!(
+        "the store `{}` is damaged: it is empty (0 bytes), and `{}` beside it has {logged} bytes",
+        path.display(),
+        log.display()
+    ))
+    .hint("bring both back from a copy, or move both away to start a new store"))
 }
 
 /// Opens the file, makes the tables of a new one, and says which version it has.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use super::source::words;
 
+/// Colours of a pixel, or a small matrix.
+const MOST_TOGETHER: u64 = 64;
+
 /// How a function uses the memory behind a pointer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Use {
@@ -57,17 +60,27 @@ impl<'f> Bounds<'f> {
     }
 
     /// The sizes whose product is the extent of a buffer; `None` where the subscripts do not tell.
-    pub fn extents(&self, buffer: &str) -> Option<Vec<&'f str>> {
-        accesses(self.body, buffer)
-            .iter()
-            .find_map(|access| self.extents_of(access.index))
+    pub fn extents(&self, buffer: &str) -> Option<Extents<'f>> {
+        let accesses = accesses(self.body, buffer);
+        let indices = accesses.iter().map(|access| self.spelt_out(access.index));
+        let indices: Vec<String> = indices.collect();
+        let sizes = indices.iter().find_map(|index| self.extents_of(index))?;
+        let is_sure = indices.iter().all(|index| is_sum_of_strides(index));
+        let factor = match sizes.len() {
+            1 => indices.iter().filter_map(|index| factor(index)).max(),
+            _ => None,
+        };
+        Some(Extents {
+            sizes,
+            factor,
+            is_sure,
+        })
     }
 
     fn extents_of(&self, index: &str) -> Option<Vec<&'f str>> {
-        let index = self.spelt_out(index);
         let mut seen: Vec<&str> = Vec::new();
         let mut extents = Vec::new();
-        for word in words(&index) {
+        for word in words(index) {
             if let (Some((name, bound)), false) =
                 (self.of.get_key_value(word), seen.contains(&word))
             {
@@ -76,7 +89,7 @@ impl<'f> Bounds<'f> {
             }
         }
         // A stride that is none of the extents: a row is longer than what is used of it.
-        let is_told = words(&index)
+        let is_told = words(index)
             .filter_map(|word| self.integers.iter().find(|i| **i == word))
             .all(|stride| extents.contains(stride));
         (is_told && !extents.is_empty()).then_some(extents)
@@ -96,6 +109,43 @@ impl<'f> Bounds<'f> {
         }
         text
     }
+}
+
+/// How large a buffer is, as its subscripts show it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Extents<'f> {
+    pub sizes: Vec<&'f str>,
+    /// Elements to each: 3 where `rgb[3 * i + 2]` is read.
+    pub factor: Option<u64>,
+    /// Nothing in a subscript but sizes and what runs up to them.
+    pub is_sure: bool,
+}
+
+/// Whether a subscript only adds up what runs up to sizes: one with a number as a factor, a division, a shift or another
+/// buffer in it may reach further than they say, or less far.
+fn is_sum_of_strides(index: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_.+-*()][".contains(c);
+    let nested = index.replace("][", "").contains('[');
+    index.chars().all(is_plain) && !nested && factors(index).next().is_none()
+}
+
+/// Numbers that something is multiplied by.
+fn factors(index: &str) -> impl Iterator<Item = &str> {
+    let terms = index.split(['+', '-', '(', ')', '[', ']']);
+    let products = terms.map(|term| term.split('*').map(str::trim).collect::<Vec<_>>());
+    // `3 * (i + 1)` leaves a factor whose other side is in parentheses.
+    products
+        .filter(|product| product.len() > 1)
+        .flatten()
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The factor, where there is one and it says how many elements belong together; more than that are rows, whose number
+/// would make the sizes that are guessed here far too large.
+fn factor(index: &str) -> Option<u64> {
+    let mut found = factors(index);
+    let only = found.next()?.parse().ok()?;
+    (found.next().is_none() && (2..=MOST_TOGETHER).contains(&only)).then_some(only)
 }
 
 /// What the body does with what is behind a pointer.
@@ -126,12 +176,15 @@ struct Access<'b> {
     after: &'b str,
 }
 
-/// Every `name[index]`.
+/// Every `name[index]`; of `name[a][b]` both.
 fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
     occurrences(body, name)
         .filter_map(|end| {
             let rest = body[end..].trim_start().strip_prefix('[')?;
-            let close = closing(rest, '[', ']')?;
+            let mut close = closing(rest, '[', ']')?;
+            while let Some(inner) = rest[close + 1..].strip_prefix('[') {
+                close += 2 + closing(inner, '[', ']')?;
+            }
             Some(Access {
                 index: &rest[..close],
                 after: rest[close + 1..].trim_start(),
@@ -229,12 +282,19 @@ mod tests {
         float sum = 0; for (int dy = -1; dy <= 1; dy++) sum += in[(y + dy) * width + x];\
         out[y * width + x] = sum / 3; }";
 
+    /// Of a buffer whose subscripts leave no doubt.
+    fn sizes<'f>(bounds: &Bounds<'f>, buffer: &str) -> Vec<&'f str> {
+        let extents = bounds.extents(buffer).expect("they tell");
+        assert!(extents.is_sure && extents.factor.is_none(), "{extents:?}");
+        extents.sizes
+    }
+
     #[test]
     fn sizes_are_what_loops_run_to() {
         let integers = ["height", "width", "flag"];
         let bounds = Bounds::of(BLUR, &integers);
         assert_eq!(bounds.sizes(&["in", "out"]), ["height", "width"]);
-        assert_eq!(bounds.extents("in"), Some(vec!["height", "width"]));
+        assert_eq!(sizes(&bounds, "in"), ["height", "width"]);
         assert_eq!(use_of(BLUR, "in"), Use::Read);
         assert_eq!(use_of(BLUR, "out"), Use::Written);
     }
@@ -245,9 +305,9 @@ mod tests {
             for (int p = 0; p < k; p++) s += a[i * k + p] * b[p * n + j]; c[i * n + j] = s; }";
         let integers = ["m", "n", "k"];
         let bounds = Bounds::of(body, &integers);
-        assert_eq!(bounds.extents("a"), Some(vec!["m", "k"]));
-        assert_eq!(bounds.extents("b"), Some(vec!["k", "n"]));
-        assert_eq!(bounds.extents("c"), Some(vec!["m", "n"]));
+        assert_eq!(sizes(&bounds, "a"), ["m", "k"]);
+        assert_eq!(sizes(&bounds, "b"), ["k", "n"]);
+        assert_eq!(sizes(&bounds, "c"), ["m", "n"]);
     }
 
     #[test]
@@ -256,7 +316,47 @@ mod tests {
             if (x >= width || y >= height) return; int at = y * width + x; out[at] = 2 * in[at];";
         let integers = ["height", "width"];
         let bounds = Bounds::of(body, &integers);
-        assert_eq!(bounds.extents("out"), Some(vec!["height", "width"]));
+        assert_eq!(sizes(&bounds, "out"), ["height", "width"]);
+    }
+
+    #[test]
+    fn subscripts_that_reach_further_are_in_doubt() {
+        let integers = ["n"];
+        let found = |index: &str| {
+            let body = format!("for (int i = 0; i < n; i++) y[i] = a[{index}];");
+            let extents = Bounds::of(&body, &integers).extents("a").map(|e| {
+                assert_eq!(e.sizes, ["n"]);
+                (e.factor, e.is_sure)
+            });
+            extents.expect("they tell")
+        };
+        for index in ["3*i+2", "3 * i", "i * 3 + 1", "3 * (i + 1)", "(i - 1) * 3"] {
+            assert_eq!(found(index), (Some(3), false), "{index}");
+        }
+        for index in [
+            "i / 2",
+            "i % 16",
+            "i << 1",
+            "order[i]",
+            "2 * i * 3",
+            "0 * i",
+            "i * 4096",
+        ] {
+            assert_eq!(found(index), (None, false), "{index}");
+        }
+        for index in ["i", "i + 1", "(size_t)i", "n - 1 - i"] {
+            assert_eq!(found(index), (None, true), "{index}");
+        }
+    }
+
+    #[test]
+    fn arrays_of_arrays_have_all_their_subscripts() {
+        let body = "for (int y = 0; y < h; y++) for (int x = 0; x < w; x++) out[y][x] = in[y][x];";
+        let integers = ["h", "w"];
+        let bounds = Bounds::of(body, &integers);
+        assert_eq!(sizes(&bounds, "out"), ["h", "w"]);
+        assert_eq!(use_of(body, "out"), Use::Written);
+        assert_eq!(use_of(body, "in"), Use::Read);
     }
 
     #[test]

@@ -82,10 +82,15 @@ impl Guess {
                 },
                 (Passing::Value, _) => scalar(p, dimension_of(&p.name)),
                 _ => {
-                    let extents = bounds.extents(&p.name).and_then(|extents| {
-                        extents.iter().map(|e| dimension_of(e)).collect::<Option<Vec<_>>>()
+                    let shape = bounds.extents(&p.name).and_then(|extents| {
+                        let sizes = extents.sizes.iter().map(|e| dimension_of(e));
+                        let mut sizes = sizes.collect::<Option<Vec<_>>>()?;
+                        if let (Some(factor), [only]) = (extents.factor, &mut sizes[..]) {
+                            *only = format!("{factor} * {only}");
+                        }
+                        Some(Shape { sizes, is_sure: extents.is_sure })
                     });
-                    buffer(p, extents, &names, roles.of_pointer(p))
+                    buffer(p, shape, &names, roles.of_pointer(p))
                 }
             })
             .collect();
@@ -208,16 +213,23 @@ fn scalar(parameter: &Parameter, dimension: Option<String>) -> Argument {
     }
 }
 
+/// Extents over dimensions.
+struct Shape {
+    sizes: Vec<String>,
+    is_sure: bool,
+}
+
 fn buffer(
     parameter: &Parameter,
-    extents: Option<Vec<String>>,
+    shape: Option<Shape>,
     all: &[String],
     (role, doubt): (&str, Option<&str>),
 ) -> Argument {
     let (dtype, mut notes) = dtype(parameter);
-    if extents.is_none() {
+    if !shape.as_ref().is_some_and(|s| s.is_sure) {
         notes.push("the shape".to_string());
     }
+    let extents = shape.map(|s| s.sizes);
     notes.extend(doubt.map(String::from));
     let draw = match role {
         "output" => None,
@@ -269,6 +281,15 @@ fn whole_range(dtype: DType) -> Option<&'static str> {
 
 fn dtype(parameter: &Parameter) -> (&'static str, Vec<String>) {
     match parameter.dtype {
+        Some(dtype) if parameter.is_nested() => (
+            dtype.name(),
+            vec![format!(
+                "kiln hands over `{0} *{1}`; the source has `{0} {1}{2}`",
+                printable(&parameter.c_type),
+                parameter.name,
+                printable(&parameter.brackets)
+            )],
+        ),
         Some(dtype) => (dtype.name(), Vec::new()),
         None => (
             "f32",

@@ -32,6 +32,15 @@ pub(super) struct Parameter {
     pub c_type: String,
     pub dtype: Option<DType>,
     pub passing: Passing,
+    /// What is in brackets behind the name: `[h][w]`.
+    pub brackets: String,
+}
+
+impl Parameter {
+    /// An array of arrays, which in C is no pointer to elements.
+    pub fn is_nested(&self) -> bool {
+        self.brackets.matches('[').count() > 1
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +77,10 @@ pub(super) fn without_comments(text: &str) -> String {
                 }
                 out.push(' ');
             }
+            // In C++ `1'000` is a number.
+            ('\'', Some(next)) if next.is_ascii_alphanumeric() && ends_in_number(&out) => {
+                out.push(c);
+            }
             ('"' | '\'', _) => {
                 out.push(c);
                 while let Some(inner) = rest.next() {
@@ -84,6 +97,12 @@ pub(super) fn without_comments(text: &str) -> String {
         }
     }
     out
+}
+
+fn ends_in_number(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_'".contains(c);
+    let last = text.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+    last.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// A preprocessor line as its words: `# ifndef X` is `["ifndef", "X"]`.
@@ -313,7 +332,9 @@ fn parameter(text: &str, number: usize) -> Parameter {
         "static",
     ];
     let declared = text.split('[').next().unwrap_or(text);
-    let stars = declared.matches('*').count() + text.matches('[').count();
+    let brackets = text[declared.len()..].trim().to_string();
+    // However many brackets, the elements lie behind one address.
+    let stars = declared.matches('*').count() + usize::from(!brackets.is_empty());
     let before_star = declared.split('*').next().unwrap_or(declared);
     let is_const = words(before_star).any(|w| w == "const");
     let mut rest: Vec<&str> = words(declared)
@@ -344,6 +365,7 @@ fn parameter(text: &str, number: usize) -> Parameter {
             (_, false) => Passing::Pointer,
         },
         c_type: format!("{c_type}{}", "*".repeat(stars.saturating_sub(1))),
+        brackets,
     }
 }
 

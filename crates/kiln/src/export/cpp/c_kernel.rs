@@ -51,10 +51,9 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
         }
         let _ = writeln!(
             text,
-            "        void *arguments[] = {{{}}};\n        {}_{}(arguments);\n        break;\n    }}",
+            "        void *arguments[] = {{{}}};\n        {}(arguments);\n        break;\n    }}",
             passed.join(", "),
-            plan.identifier,
-            config.id
+            c_source::symbol(plan, config)
         );
     }
     text.push_str("    }\n    return choice;\n}\n");

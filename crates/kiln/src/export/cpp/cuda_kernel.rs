@@ -47,7 +47,7 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
          : folder(std::move(folder)), device(device), functions({}) {{}}\n\n    \
          Choice choose(const Dimensions &d) const {{\n        return {}::choose(d, [this](int config) {{ return image(config) != nullptr; }});\n    }}\n",
         plan.configs.len(),
-        plan.identifier
+        namespace(plan)
     );
     let named: Vec<String> = plan
         .scratch()

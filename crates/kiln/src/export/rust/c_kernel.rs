@@ -3,13 +3,12 @@
 use super::*;
 
 pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
-    let name = &plan.identifier;
     let mut text = String::from("unsafe extern \"C\" {\n");
     for config in &plan.configs {
         let _ = writeln!(
             text,
-            "    fn {name}_{}(arguments: *mut *mut std::ffi::c_void);",
-            config.id
+            "    fn {}(arguments: *mut *mut std::ffi::c_void);",
+            c_source::symbol(plan, config)
         );
     }
     text.push_str("}\n\n");
@@ -93,10 +92,10 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
             text,
             "            let mut arguments: [*mut std::ffi::c_void; {}] = [{}];\n            \
              // SAFETY: one pointer per parameter, each to as much as the kernel reads and writes.\n            \
-             unsafe {{ {name}_{}(arguments.as_mut_ptr()) }};\n        }}",
+             unsafe {{ {}(arguments.as_mut_ptr()) }};\n        }}",
             passed.len(),
             passed.join(", "),
-            config.id
+            c_source::symbol(plan, config)
         );
     }
     text.push_str("        _ => unreachable!(\"only configs that are here are chosen\"),\n    }\n    Ok(choice)\n}\n");
@@ -111,9 +110,8 @@ pub fn build_script(plan: &Plan) -> String {
         .iter()
         .map(|c| {
             format!(
-                "(\"{}_{}\", {:?})",
-                name,
-                c.id,
+                "({:?}, {:?})",
+                c_source::symbol(plan, c),
                 c_source::unit_name(plan, c)
             )
         })

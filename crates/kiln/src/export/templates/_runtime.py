@@ -84,11 +84,13 @@ def _real_abs(a):
 
 
 def _real_log2(a):
-    return math.log2(a)
+    if a > 0:
+        return math.log2(a)
+    return -math.inf if a == 0 else math.nan
 
 
 def _real_sqrt(a):
-    return math.sqrt(a)
+    return math.sqrt(a) if a >= 0 else math.nan
 
 
 def _whole_floor(a):
@@ -579,9 +581,15 @@ class Kernel:
         return best, None
 
     def legal(self, config, dims):
+        """Whether a config may run. Where a constraint or the launch cannot be worked out, it may not."""
         try:
-            return bool(config.legal(*dims))
-        except (ArithmeticError, ValueError):
+            if not config.legal(*dims):
+                return False
+            if config.launch:
+                config.launch(*dims)
+            return True
+        # The last where a root of a negative number is compared: Python makes a complex one of it.
+        except (ArithmeticError, ValueError, TypeError):
             return False
 
     def image_for(self, config, device):

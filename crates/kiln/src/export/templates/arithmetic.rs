@@ -85,7 +85,12 @@ pub fn real_floor_divide(a: f64, b: f64) -> Result<f64> {
     Ok(if quotient - below > 0.5 { below + 1.0 } else { below })
 }
 pub fn real_power(a: f64, b: f64) -> Result<f64> {
-    Ok(a.powf(b))
+    let power = a.powf(b);
+    match power.is_infinite() && a.is_finite() && b.is_finite() {
+        true if a == 0.0 => Err(Error("division by zero".into())),
+        true => Err(Error("a number is too large".into())),
+        false => Ok(power),
+    }
 }
 pub fn real_abs(a: f64) -> Result<f64> {
     Ok(a.abs())

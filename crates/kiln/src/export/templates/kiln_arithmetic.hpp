@@ -1,5 +1,7 @@
 // Arithmetic as kiln's expressions mean it: whole numbers that never wrap, division that rounds down.
-#pragma once
+// Not `#pragma once`: every package brings a copy, and copies are not one file to every compiler.
+#ifndef KILN_EXPORT_ARITHMETIC_HPP
+#define KILN_EXPORT_ARITHMETIC_HPP
 
 #include <cmath>
 #include <cstdint>
@@ -83,7 +85,14 @@ inline double real_floor_divide(double a, double b) {
     double below = std::floor(q);
     return q - below > 0.5 ? below + 1.0 : below;
 }
-inline double real_power(double a, double b) { return std::pow(a, b); }
+inline double real_power(double a, double b) {
+    double r = std::pow(a, b);
+    if (std::isinf(r) && std::isfinite(a) && std::isfinite(b)) {
+        if (a == 0.0) by_zero();
+        throw Error("a number is too large");
+    }
+    return r;
+}
 inline double real_abs(double a) { return std::fabs(a); }
 inline double real_log2(double a) { return std::log2(a); }
 inline double real_sqrt(double a) { return std::sqrt(a); }
@@ -113,3 +122,5 @@ inline double distance(int64_t a, int64_t b) {
 }
 
 }  // namespace kiln_export
+
+#endif  // KILN_EXPORT_ARITHMETIC_HPP

@@ -1,5 +1,7 @@
 // The NVIDIA driver, loaded while the program runs: no CUDA toolkit is needed to build or to use this.
-#pragma once
+// Not `#pragma once`: every package brings a copy, and copies are not one file to every compiler.
+#ifndef KILN_EXPORT_DRIVER_HPP
+#define KILN_EXPORT_DRIVER_HPP
 
 #include <dlfcn.h>
 
@@ -243,3 +245,5 @@ inline CUtensorMap tensor_map(Driver &driver, const void *address, int type, uns
 }
 
 }  // namespace kiln_export
+
+#endif  // KILN_EXPORT_DRIVER_HPP

@@ -1,5 +1,7 @@
 // Memory as kernels in C may expect it: beginning at a multiple of 64 bytes, where a cache line does.
-#pragma once
+// Not `#pragma once`: every package brings a copy, and copies are not one file to every compiler.
+#ifndef KILN_EXPORT_MEMORY_HPP
+#define KILN_EXPORT_MEMORY_HPP
 
 #include <cstdint>
 #include <cstdlib>
@@ -39,3 +41,5 @@ template <class T> class Aligned {
 };
 
 }  // namespace kiln_export
+
+#endif  // KILN_EXPORT_MEMORY_HPP
