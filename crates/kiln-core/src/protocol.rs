@@ -134,6 +134,10 @@ pub struct RunUp {
     /// Nothing comes between the others and the timed launch. Otherwise its buffers are read in
     /// between, so that the caches hold them whoever ran before. A CPU is always close.
     pub closely: bool,
+    /// On a copy of these inputs, elsewhere in memory: known ones then differ from new ones in nothing but being known.
+    /// Only on a CPU.
+    #[serde(default)]
+    pub on_a_copy: bool,
 }
 
 /// What a GPU launch finds in the L2 cache. A CPU's caches are always as the last launch left them.

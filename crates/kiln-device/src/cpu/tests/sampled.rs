@@ -18,6 +18,7 @@ const PLAN: SamplePlan = SamplePlan {
 const BEHIND_OTHERS: RunUp = RunUp {
     on_others: true,
     closely: true,
+    on_a_copy: false,
 };
 
 unsafe extern "C" fn dawdles(arguments: *const *mut c_void) {
@@ -182,6 +183,29 @@ fn a_launch_on_new_inputs_follows_launches_on_others() {
     assert_eq!(*last, mine);
     assert!(before.len() >= 8 && before.iter().all(|at| *at == other));
     assert_eq!(backend.inspect().unwrap(), doubled(&new));
+}
+
+#[test]
+fn a_launch_on_known_inputs_follows_launches_on_a_copy_of_them() {
+    let _turn = turn();
+    let known = doubling(1, 10, &[]);
+    let mut backend = backend(keeps_a_list, &known);
+    let mine = memory(&mut backend.sets[0], 2).as_mut_ptr() as usize;
+    LAUNCHED.lock().unwrap().clear();
+    let plan = SamplePlan {
+        run_up: Some(RunUp {
+            on_a_copy: true,
+            ..BEHIND_OTHERS
+        }),
+        ..PLAN
+    };
+    backend.sample(&plan).unwrap();
+    let launched = LAUNCHED.lock().unwrap().clone();
+    let (last, before) = launched.split_last().unwrap();
+    assert_eq!(*last, mine);
+    assert!(before.len() >= 4 && before.iter().all(|at| *at != mine));
+    assert_eq!(backend.inspect().unwrap(), doubled(&known));
+    assert_eq!(backend.sets.len(), 1, "the copy is gone");
 }
 
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
