@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use kiln_core::manifest::plain_name;
 use kiln_core::protocol::CompileJob;
 use kiln_core::trial::CompileFailure;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// What is kept of a compiler's messages; template errors can run to megabytes.
 pub(crate) const LOG_LIMIT: usize = 16 << 10;
@@ -55,14 +55,13 @@ fn run_once(
         .stderr(Stdio::piped());
     let (memory, seconds) = (job.memory_limit_bytes, job.cpu_limit_seconds);
     // SAFETY: the closure runs between fork and exec and only makes async-signal-safe system
-    // calls (prctl, setrlimit); it allocates nothing.
+    // calls (prctl, getrlimit, setrlimit); it allocates nothing.
     unsafe {
         command.pre_exec(move || {
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-            setrlimit(Resource::RLIMIT_AS, memory, memory)?;
-            setrlimit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
-            setrlimit(Resource::RLIMIT_FSIZE, IMAGE_LIMIT_BYTES, IMAGE_LIMIT_BYTES)?;
-            Ok(())
+            limit(Resource::RLIMIT_AS, memory, memory)?;
+            limit(Resource::RLIMIT_CPU, seconds, seconds + 1)?;
+            limit(Resource::RLIMIT_FSIZE, IMAGE_LIMIT_BYTES, IMAGE_LIMIT_BYTES)
         });
     }
     let mut child = command.spawn().map_err(|e| {
@@ -244,6 +243,12 @@ pub(crate) fn parse_dependencies(rule: &str) -> Vec<String> {
     // The unit itself comes from standard input and shows up as `-`.
     files.retain(|f| f != "-" && f != "<stdin>");
     files
+}
+
+/// A user's own limit (`ulimit -f`, `-v`, `-t`) may be lower still, and only root could raise it.
+fn limit(resource: Resource, soft: u64, hard: u64) -> std::io::Result<()> {
+    let (_, highest) = getrlimit(resource)?;
+    Ok(setrlimit(resource, soft.min(highest), hard.min(highest))?)
 }
 
 #[cfg(test)]
