@@ -5,6 +5,7 @@
 #
 # Sections: planted ceilings bottlenecks torch examples verify profiles reading walls gate cheats honest.
 # Each writes OUT/SECTION.txt (and .json, .jsonl, .csv where there is more to keep), and is stopped after LIMIT seconds.
+# TORCH names the checks of the section torch (host,speed).
 set -uo pipefail
 repository=$(cd "$(dirname "$0")/../../.." && pwd)
 kiln=${KILN:-$repository/target/release/kiln}
@@ -52,7 +53,7 @@ ceilings() { k profile --ceilings --fresh; }
 bottlenecks() { k selftest --only bottlenecks --json >"$out/bottlenecks.json"; echo "exit code $?"; }
 torch() {
     export_attention torch "$ground/packages/attention_sm90"
-    timeout "$limit" python3 "$repository/crates/kiln/tests/export/check_torch.py" "$ground/packages/attention_sm90"
+    timeout "$limit" python3 "$repository/crates/kiln/tests/export/check_torch.py" ${TORCH:+--only "$TORCH"} "$ground/packages/attention_sm90"
     echo "exit code $?"
 }
 examples() {
