@@ -143,7 +143,6 @@ impl Task {
     ) -> Result<Task, Failure> {
         let architecture = architecture.map_or_else(|| own_architecture(&device), str::to_string);
         let task = Task::bind(file, device, architecture, None)?;
-        task.check_definitions()?;
         task.check_functions()?;
         task.check_parameters()?;
         task.check_arguments()?;

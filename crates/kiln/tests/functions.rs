@@ -3,26 +3,7 @@
 
 mod common;
 
-use common::{Project, text};
-
-/// Runs kiln, expects it to refuse, and returns what it says.
-fn refused(project: &Project, arguments: &[&str], code: i32) -> String {
-    let output = project.run(arguments);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    assert!(said.contains("hint: "), "{said}");
-    said
-}
-
-fn accepted(project: &Project, arguments: &[&str]) -> String {
-    let output = project.run(arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        text(&output.stderr)
-    );
-    text(&output.stdout)
-}
+use common::{Project, accepted, refused};
 
 /// A kernel whose manifest is right, and which `check` accepts.
 fn checked() -> Project {

@@ -6,30 +6,11 @@ mod common;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use common::{Project, repository, text};
+use common::{Project, accepted, refused, repository, text};
 use serde_json::json;
 
 const MARK: &str = "\u{feff}";
 const FAULTS: &str = "crates/kiln/tests/recordings/h200_faults.kiln.json.gz";
-
-/// Runs kiln, expects it to refuse, and returns what it says.
-fn refused(project: &Project, arguments: &[&str], code: i32) -> String {
-    let output = project.run(arguments);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    assert!(said.contains("hint: "), "{said}");
-    said
-}
-
-fn accepted(project: &Project, arguments: &[&str]) -> String {
-    let output = project.run(arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        text(&output.stderr)
-    );
-    text(&output.stdout)
-}
 
 #[test]
 fn a_byte_order_mark_is_no_part_of_a_file() {

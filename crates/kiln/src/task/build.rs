@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use kiln_core::diagnostic::Diagnostic;
 use kiln_core::dtype::DType;
 use kiln_core::manifest::{
     Argument, ArgumentKind, BaselineKind, CudaCompiler, Fill, Language, PythonFunction, Reference,
-    Stage, plain_name,
+    Stage,
 };
 use kiln_core::protocol::{CompileJob, Tool};
 use kiln_core::trial::Assignment;
@@ -18,7 +17,7 @@ use kiln_core::value::Value;
 use kiln_device::cc::FIXED_FLAGS;
 use kiln_device::python::Mode;
 
-use super::includes::{has_word, words};
+use super::includes::has_word;
 use super::reads::dialect;
 use super::{ENTRY_SYMBOL, Part, Precision, Program, ReferenceFile, Task, cuda_unit, flags};
 use crate::cache::Recipe;
@@ -410,69 +409,6 @@ impl Task {
             .chain(arguments)
             .flat_map(|expr| expr.names().into_iter().map(|n| n.name.clone()))
             .collect()
-    }
-
-    /// A function that the manifest names and its file does not is an error with a place, found
-    /// before anything is compiled. The word is looked for, not a definition: macros may make it.
-    pub(super) fn check_functions(&self) -> Result<(), Failure> {
-        let manifest = self.manifest();
-        let kernel = &manifest.kernel;
-        let mut named = vec![(
-            &self.source,
-            kernel.entry.value.as_str(),
-            &kernel.entry.span,
-        )];
-        match (&self.reference, &manifest.reference) {
-            (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. }))
-            | (ReferenceFile::Kernel { path }, Some(Reference::Kernel { source, entry, .. })) => {
-                named.push((path, entry, &source.span));
-            }
-            (ReferenceFile::Python { path }, Some(Reference::Python(python))) => {
-                named.push((path, &python.function, &python.source.span));
-            }
-            _ => {}
-        }
-        match (&self.baseline, manifest.baseline.as_ref().map(|b| &b.kind)) {
-            (
-                Some(path),
-                Some(
-                    BaselineKind::C { source, entry, .. }
-                    | BaselineKind::Kernel { source, entry, .. },
-                ),
-            ) => named.push((path, entry, &source.span)),
-            (Some(path), Some(BaselineKind::Python(python))) => {
-                named.push((path, &python.function, &python.source.span));
-            }
-            _ => {}
-        }
-        for (path, function, span) in named {
-            let function = plain_name(function);
-            let texts = self.closure(vec![path.clone()]);
-            if texts.iter().any(|(_, text)| has_word(text, function)) {
-                continue;
-            }
-            // Flags may bring it in.
-            let has_it = || {
-                self.kernel_files()
-                    .iter()
-                    .any(|f| has_word(&f.text, function))
-            };
-            if *path == self.source && has_it() {
-                continue;
-            }
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
-            let problem = Diagnostic::new(
-                format!("`{file}` has no function `{function}`"),
-                span.clone(),
-            );
-            let words = texts.iter().flat_map(|(_, text)| words(text));
-            let near = kiln_core::diagnostic::nearest(function, words);
-            let hint = near.map(|near| format!("did you mean `{near}`?"));
-            return Err(self
-                .file
-                .error(&hint.into_iter().fold(problem, Diagnostic::hint)));
-        }
-        Ok(())
     }
 
     /// What a compiler may read of the user's: the project, but not a whole home, with its keys,

@@ -1,10 +1,14 @@
 //! Functions that a manifest names, held against the source before anything is compiled: that code has them, that files
 //! they may be in are there, and that the kernel's entry takes the manifest's arguments.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use kiln_core::compiler_flags::{self, Dialect};
 use kiln_core::diagnostic::Diagnostic;
-use kiln_core::manifest::{Language, Reference, code_only, plain_name, wrong_parameters};
+use kiln_core::manifest::{
+    BaselineKind, Language, Reference, code_only, plain_name, wrong_parameters,
+};
 
 use super::includes::{has_word, words};
 use super::{ReferenceFile, Task};
@@ -12,38 +16,36 @@ use crate::exit::Failure;
 use crate::settings;
 
 impl Task {
-    /// Stricter than looking for the name: a comment, a string and the name of a header are no function.
-    pub(super) fn check_definitions(&self) -> Result<(), Failure> {
-        let manifest = self.manifest();
-        let kernel = &manifest.kernel;
-        let mut named = vec![(
-            &self.source,
-            kernel.entry.value.as_str(),
-            &kernel.entry.span,
-        )];
-        if let (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. }))
-        | (ReferenceFile::Kernel { path }, Some(Reference::Kernel { source, entry, .. })) =
-            (&self.reference, &manifest.reference)
-        {
-            named.push((path, entry, &source.span));
-        }
-        for (path, function, span) in named {
+    /// A function that the manifest names and its file does not is an error with a place, found before anything is
+    /// compiled. In C and CUDA a comment, a string and the name of a header are no function; a definition is not looked
+    /// for, because macros may make it.
+    pub(super) fn check_functions(&self) -> Result<(), Failure> {
+        for (path, function, span) in self.named_functions() {
             let function = plain_name(function);
+            let is_python = path.extension().is_some_and(|e| e == "py");
+            let has_it = |text: &str| match is_python {
+                true => has_word(text, function),
+                false => has_word(&code_only(text), function),
+            };
             let texts = self.files_from(path);
-            let code = texts.iter().map(|(_, text)| code_only(text));
-            if code.into_iter().any(|code| has_word(&code, function)) {
+            // Flags may bring it in.
+            let in_others = || self.kernel_files().iter().any(|f| has_it(&f.text));
+            if texts.iter().any(|(_, text)| has_it(text)) || (*path == self.source && in_others()) {
                 continue;
             }
+            let is_mentioned = texts.iter().any(|(_, text)| has_word(text, function));
             // A header that only the compiler finds may have it.
             let includes = texts.iter().any(|(_, text)| has_word(text, "include"));
-            if includes && self.has_further_folders() {
+            let may_be_elsewhere = includes && self.has_further_folders();
+            if is_mentioned && may_be_elsewhere {
                 continue;
             }
-            let file = name_of(path);
-            let missing = texts
+            let mut absent = texts
                 .iter()
-                .find_map(|(from, text)| Some((from, self.missing_include(from, text)?)));
-            let problem = match missing {
+                .filter_map(|(from, text)| Some((from, self.missing_include(from, text)?)));
+            let absent = absent.next().filter(|_| !is_python && !may_be_elsewhere);
+            let file = name_of(path);
+            let problem = match absent {
                 Some((from, include)) => Diagnostic::new(
                     format!(
                         "`{file}` has no function `{function}`, and `{}` includes `{include}`, which is not there",
@@ -52,13 +54,15 @@ impl Task {
                     span.clone(),
                 )
                 .hint("put the header beside the source, or its folder into `include_dirs`"),
-                // Where the word is nowhere at all, others say which one may be meant.
-                None if !texts.iter().any(|(_, text)| has_word(text, function)) => continue,
                 None => Diagnostic::new(
                     format!("`{file}` has no function `{function}`"),
                     span.clone(),
-                )
-                .hint("the name is there only in a comment, a string, or the name of a header"),
+                ),
+            };
+            let problem = match is_mentioned {
+                true => problem
+                    .hint("the name is there only in a comment, a string, or the name of a header"),
+                false => problem,
             };
             let near = texts.iter().flat_map(|(_, text)| words(text));
             let near = kiln_core::diagnostic::nearest(function, near);
@@ -68,6 +72,41 @@ impl Task {
             return Err(self.file.error(&problem));
         }
         Ok(())
+    }
+
+    /// Where the manifest names a function: its file, its name, and the place that names it.
+    fn named_functions(&self) -> Vec<(&PathBuf, &str, &Range<usize>)> {
+        let manifest = self.manifest();
+        let kernel = &manifest.kernel;
+        let mut named = vec![(
+            &self.source,
+            kernel.entry.value.as_str(),
+            &kernel.entry.span,
+        )];
+        match (&self.reference, &manifest.reference) {
+            (ReferenceFile::C { path }, Some(Reference::C { source, entry, .. }))
+            | (ReferenceFile::Kernel { path }, Some(Reference::Kernel { source, entry, .. })) => {
+                named.push((path, entry, &source.span));
+            }
+            (ReferenceFile::Python { path }, Some(Reference::Python(python))) => {
+                named.push((path, &python.function, &python.source.span));
+            }
+            _ => {}
+        }
+        match (&self.baseline, manifest.baseline.as_ref().map(|b| &b.kind)) {
+            (
+                Some(path),
+                Some(
+                    BaselineKind::C { source, entry, .. }
+                    | BaselineKind::Kernel { source, entry, .. },
+                ),
+            ) => named.push((path, entry, &source.span)),
+            (Some(path), Some(BaselineKind::Python(python))) => {
+                named.push((path, &python.function, &python.source.span));
+            }
+            _ => {}
+        }
+        named
     }
 
     /// The kernel's parameters against [arguments], as far as the source can be read. CUDA's compilers are told to.
@@ -103,12 +142,16 @@ impl Task {
             Some(Reference::C { flags, .. } | Reference::Kernel { flags, .. }) => &flags[..],
             _ => &[],
         };
-        let mut flags = manifest.kernel.flags.iter().chain(reference);
-        let leads = |flag: &String| {
-            let starts = ["-I", "-i", "--include", "--pre-include", "--system-include"];
-            starts.iter().any(|start| flag.starts_with(start))
+        let dialect = match manifest.kernel.language {
+            Language::C => Dialect::Cc,
+            // What nvcc adds to it, several names in one word, makes no difference here.
+            Language::Cuda => Dialect::Nvrtc,
         };
-        flags.any(leads) || settings::names_header_dirs()
+        let leads = |flags: &[String]| {
+            !compiler_flags::header_folders(flags, dialect).is_empty()
+                || !compiler_flags::headers(flags, dialect).is_empty()
+        };
+        leads(&manifest.kernel.flags) || leads(reference) || settings::names_header_dirs()
     }
 
     /// A header in quotes that is neither beside the file nor in a folder for headers.

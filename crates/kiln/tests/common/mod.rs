@@ -314,3 +314,22 @@ impl Project {
         self.git(&["commit", "-qm", message]);
     }
 }
+
+/// Runs kiln, expects it to refuse with a hint, and returns what it says.
+pub fn refused(project: &Project, arguments: &[&str], code: i32) -> String {
+    let output = project.run(arguments);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.contains("hint: "), "{said}");
+    said
+}
+
+pub fn accepted(project: &Project, arguments: &[&str]) -> String {
+    let output = project.run(arguments);
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
