@@ -57,7 +57,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK) timing_compute(const u32 *in
 // Reads `repeats` elements from `first` on, STRIDE apart and round the buffer, and adds up their bits under `mask`.
 static __device__ u64 gather(const u32 *input, int n, u64 first, u64 repeats, u32 mask)
 {
-    asm volatile("" : "+r"(mask));
     const u64 stride = STRIDE % n;
     u64 sum = 0;
 #pragma unroll 8
@@ -72,8 +71,11 @@ static __device__ u64 gather(const u32 *input, int n, u64 first, u64 repeats, u3
 extern "C" __global__ void __launch_bounds__(BLOCK) timing_l2(const u32 *input, u64 *output, int n, int repeats)
 {
     const u64 i = static_cast<u64>(blockIdx.x) * BLOCK + threadIdx.x;
-    if (i < n)
-        output[i] = gather(input, n, i, repeats, ~0u) + gather(input, n, i, extra(repeats), 0u);
+    if (i >= n)
+        return;
+    // Nothing is added, but only who knows `n` knows that: a zero that the assembler sees makes it drop the reads.
+    const u32 nothing = static_cast<u32>(n >> 31);
+    output[i] = gather(input, n, i, repeats, ~0u) + gather(input, n, i, extra(repeats), nothing);
 }
 
 // The extra work is the last elements over again, from the end: when they are copied twice, much lies in between.
