@@ -134,8 +134,8 @@ pub struct RunUp {
     /// Nothing comes between the others and the timed launch. Otherwise its buffers are read in
     /// between, so that the caches hold them whoever ran before. A CPU is always close.
     pub closely: bool,
-    /// On a copy of these inputs, elsewhere in memory: known ones then differ from new ones in nothing but being known.
-    /// Only on a CPU.
+    /// The timed launch is on a copy of these inputs, in the place of the others, as new ones would be; those before it
+    /// are on the originals. Known ones then differ from new ones in nothing but being known. Only on a CPU.
     #[serde(default)]
     pub on_a_copy: bool,
 }

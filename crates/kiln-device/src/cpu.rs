@@ -123,19 +123,15 @@ impl CpuBackend {
     fn sample_behind(&mut self, plan: &SamplePlan, run_up: RunUp) -> Result<Samples, Refusal> {
         const JUST_BEFORE: u32 = 4;
         let (entry, _) = self.ready(plan.cores)?;
+        if run_up.on_a_copy {
+            self.move_to_the_other_place()?;
+        }
         let Some((set, others)) = self.sets.split_first_mut() else {
             return Err(bad_task("nothing is prepared".into()));
         };
         set.make_room_for_snapshot();
         set.is_caught = false;
-        let mut copy = match run_up.on_a_copy {
-            true => Some(Set::new(&set.problem)?),
-            false => None,
-        };
-        let mut other = match &mut copy {
-            Some(copy) => Some(copy),
-            None => others.first_mut().filter(|_| run_up.on_others),
-        };
+        let mut other = others.first_mut().filter(|_| run_up.on_others);
         let started = Instant::now();
         while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
             match &mut other {
@@ -153,6 +149,54 @@ impl CpuBackend {
             nanos,
             conditions: None,
         })
+    }
+}
+
+impl CpuBackend {
+    /// Buffers for a problem: those of the one that has waited longest, or new ones. Memory that was never used before is
+    /// slower than the rest for a while, on some machines by half, whatever is in it.
+    fn place_for(&mut self, problem: &Problem) -> Result<Set, Refusal> {
+        let spare = match self.sets.len() < KEPT_SETS {
+            true => None,
+            false => self.sets.pop(),
+        };
+        // Large buffers go first: two problems need not fit side by side.
+        let bytes: u64 = self.sets.iter().map(Set::bytes).sum();
+        if bytes.saturating_add(bytes_of(problem)) > KEPT_BYTES {
+            self.sets.clear();
+        }
+        match spare {
+            Some(mut set) if set.problem.arguments == problem.arguments => {
+                set.refill(problem)?;
+                Ok(set)
+            }
+            spare => {
+                drop(spare);
+                Set::new(problem)
+            }
+        }
+    }
+
+    /// Brings the current inputs to where new ones would come, and as late. The originals wait behind them.
+    fn move_to_the_other_place(&mut self) -> Result<(), Refusal> {
+        let Some(current) = self.sets.first() else {
+            return Err(bad_task("nothing is prepared".into()));
+        };
+        let problem = current.problem.clone();
+        let are_there = self.sets.iter().skip(1).any(|set| set.problem == problem);
+        let mut moved = match are_there {
+            true => {
+                let mut moved = self.sets.remove(0);
+                moved.refill(&problem)?;
+                moved
+            }
+            false => self.place_for(&problem)?,
+        };
+        moved.poison(self.poison);
+        fault::forget_regions();
+        moved.watch();
+        self.sets.insert(0, moved);
+        Ok(())
     }
 }
 
@@ -197,6 +241,37 @@ impl Set {
 
     fn bytes(&self) -> u64 {
         bytes_of(&self.problem)
+    }
+
+    /// Takes over the inputs of a problem with the same arguments.
+    fn refill(&mut self, problem: &Problem) -> Result<(), Refusal> {
+        for (index, spec) in problem.arguments.iter().enumerate() {
+            let Storage::Buffer {
+                memory,
+                role,
+                original,
+                ..
+            } = &mut self.storage[index]
+            else {
+                continue;
+            };
+            let seen = contents::of_buffer(problem, index, spec)?;
+            let refused = |_| bad_task("memory of inputs cannot be made writable".into());
+            match role {
+                Role::Input => {
+                    memory.protect(Access::ReadWrite).map_err(refused)?;
+                    memory.bytes_mut().copy_from_slice(&seen);
+                    memory.protect(Access::ReadOnly).map_err(refused)?;
+                }
+                Role::InOut => {
+                    memory.bytes_mut().copy_from_slice(&seen);
+                    *original = seen;
+                }
+                Role::Output | Role::Scratch | Role::Zeroed => {}
+            }
+        }
+        self.problem = problem.clone();
+        Ok(())
     }
 
     /// Tells the fault handler where these buffers are.
@@ -439,13 +514,7 @@ impl Backend for CpuBackend {
         fault::forget_regions();
         let set = match known {
             Some(place) => self.sets.remove(place),
-            None => {
-                // Large buffers go first: two problems need not fit side by side.
-                let bytes: u64 = self.sets.iter().map(Set::bytes).sum();
-                let is_small = bytes.saturating_add(bytes_of(problem)) <= KEPT_BYTES;
-                self.sets.truncate(if is_small { KEPT_SETS - 1 } else { 0 });
-                Set::new(problem)?
-            }
+            None => self.place_for(problem)?,
         };
         set.watch();
         self.sets.insert(0, set);

@@ -186,12 +186,14 @@ fn a_launch_on_new_inputs_follows_launches_on_others() {
 }
 
 #[test]
-fn a_launch_on_known_inputs_follows_launches_on_a_copy_of_them() {
+fn known_inputs_are_timed_where_new_ones_are() {
     let _turn = turn();
-    let known = doubling(1, 10, &[]);
+    let (known, new) = (doubling(1, 10, &[]), doubling(2, 10, &[]));
     let mut backend = backend(keeps_a_list, &known);
-    let mine = memory(&mut backend.sets[0], 2).as_mut_ptr() as usize;
-    LAUNCHED.lock().unwrap().clear();
+    let place = |backend: &mut CpuBackend| memory(&mut backend.sets[0], 2).as_mut_ptr() as usize;
+    let original = place(&mut backend);
+    backend.prepare(&new).unwrap();
+    let other = place(&mut backend);
     let plan = SamplePlan {
         run_up: Some(RunUp {
             on_a_copy: true,
@@ -199,13 +201,24 @@ fn a_launch_on_known_inputs_follows_launches_on_a_copy_of_them() {
         }),
         ..PLAN
     };
-    backend.sample(&plan).unwrap();
-    let launched = LAUNCHED.lock().unwrap().clone();
-    let (last, before) = launched.split_last().unwrap();
-    assert_eq!(*last, mine);
-    assert!(before.len() >= 4 && before.iter().all(|at| *at != mine));
-    assert_eq!(backend.inspect().unwrap(), doubled(&known));
-    assert_eq!(backend.sets.len(), 1, "the copy is gone");
+    for poison in 0..3 {
+        backend.prepare(&known).unwrap();
+        backend.poison(poison).unwrap();
+        LAUNCHED.lock().unwrap().clear();
+        backend.sample(&plan).unwrap();
+        let launched = LAUNCHED.lock().unwrap().clone();
+        let (last, before) = launched.split_last().unwrap();
+        assert_eq!(*last, other);
+        assert!(before.len() >= 4 && before.iter().all(|at| *at == original));
+        assert_eq!(backend.inspect().unwrap(), doubled(&known));
+    }
+    assert_eq!(backend.sets.len(), 2);
+    // And the next new ones take the place of what has waited longest.
+    let newer = doubling(3, 10, &[]);
+    backend.prepare(&newer).unwrap();
+    assert_eq!(place(&mut backend), original);
+    backend.launch(Cores::Any).unwrap();
+    assert_eq!(backend.inspect().unwrap(), doubled(&newer));
 }
 
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
