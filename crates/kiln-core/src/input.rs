@@ -21,6 +21,24 @@ pub fn mix(parts: &[u64]) -> u64 {
     u64::from_le_bytes(bytes.as_bytes()[..8].try_into().expect("hash has 32 bytes"))
 }
 
+/// Elements of an input that take the value of another one, each named once: `(which, whose)`.
+pub fn nudges(seed: u64, argument: usize, elements: usize) -> Vec<(usize, usize)> {
+    const NUDGED: u64 = 8;
+    if elements < 2 {
+        return Vec::new();
+    }
+    let (count, argument) = (elements as u64, argument as u64);
+    let mut nudges: Vec<(usize, usize)> = Vec::new();
+    for number in 0..NUDGED {
+        let which = (mix(&[seed, argument, number, 0]) % count) as usize;
+        let further = 1 + mix(&[seed, argument, number, 1]) % (count - 1);
+        if nudges.iter().all(|(other, _)| *other != which) {
+            nudges.push((which, (which + further as usize) % elements));
+        }
+    }
+    nudges
+}
+
 /// Elements drawn from one stream. Each chunk has a stream of its own, so that a large buffer can
 /// be drawn by many threads and comes out the same.
 const CHUNK: usize = 1 << 16;
@@ -156,6 +174,21 @@ mod tests {
 
     fn floats(bytes: &[u8]) -> Vec<f64> {
         bytes.chunks(4).map(|b| DType::F32.read_f64(b)).collect()
+    }
+
+    #[test]
+    fn a_few_elements_take_the_value_of_another() {
+        assert!(nudges(1, 0, 0).is_empty() && nudges(1, 0, 1).is_empty());
+        assert_ne!(nudges(1, 0, 1000), nudges(2, 0, 1000));
+        assert_ne!(nudges(1, 0, 1000), nudges(1, 1, 1000));
+        for (seed, elements) in [(1, 2), (2, 3), (3, 1000), (4, 1 << 20)] {
+            let nudges = nudges(seed, 0, elements);
+            assert!((1..=8).contains(&nudges.len()));
+            for (at, (which, whose)) in nudges.iter().enumerate() {
+                assert!(*which < elements && *whose < elements && which != whose);
+                assert!(nudges[..at].iter().all(|(other, _)| other != which));
+            }
+        }
     }
 
     #[test]

@@ -138,6 +138,17 @@ pub struct RunUp {
     /// are on the originals. Known ones then differ from new ones in nothing but being known. Only on a CPU.
     #[serde(default)]
     pub on_a_copy: bool,
+    /// All launches are on the same buffers, and some elements are written right before the timed one. Only on a CPU.
+    #[serde(default)]
+    pub nudge: Option<Nudge>,
+}
+
+/// Elements of inputs that are written between two launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nudge {
+    pub seed: u64,
+    /// They take values of others, as in `Variation::Nudged`; otherwise their own, which only takes the same time.
+    pub changes: bool,
 }
 
 /// What a GPU launch finds in the L2 cache. A CPU's caches are always as the last launch left them.
@@ -430,6 +441,18 @@ pub enum Variation {
     Rounded(Coarser),
     /// One input drawn from another seed.
     Redrawn { argument: usize, seed: u64 },
+    /// A few elements of every input that is drawn element by element take the values of others.
+    Nudged { seed: u64 },
+}
+
+impl Problem {
+    /// Whether `Variation::Nudged` makes a difference, and launches can follow each other at once.
+    pub fn can_be_nudged(&self) -> bool {
+        let is_inout = |spec: &ArgumentSpec| matches!(spec, ArgumentSpec::Buffer { role, .. } if *role == Role::InOut);
+        let nudged =
+            |spec: &ArgumentSpec| spec.is_nudged() && spec.elements().is_some_and(|n| n > 1);
+        !self.arguments.iter().any(is_inout) && self.arguments.iter().any(nudged)
+    }
 }
 
 impl std::fmt::Display for Variation {
@@ -437,6 +460,7 @@ impl std::fmt::Display for Variation {
         match self {
             Variation::Rounded(format) => write!(f, "inputs rounded to {}", format.name()),
             Variation::Redrawn { argument, .. } => write!(f, "input {argument} drawn again"),
+            Variation::Nudged { seed } => write!(f, "some elements moved ({seed})"),
         }
     }
 }
@@ -488,6 +512,18 @@ impl ArgumentSpec {
             | ArgumentSpec::Buffer { name, .. }
             | ArgumentSpec::Tma { name, .. } => name,
         }
+    }
+
+    /// Whether elements may take each other's values: what is drawn element by element stays what it was said to be.
+    pub fn is_nudged(&self) -> bool {
+        matches!(
+            self,
+            ArgumentSpec::Buffer {
+                role: Role::Input,
+                fill: Fill::Normal { .. } | Fill::Uniform { .. } | Fill::Integers { .. },
+                ..
+            }
+        )
     }
 
     /// Whether the worker sends this argument back after a launch.

@@ -37,6 +37,14 @@ pub fn of_input(problem: &Problem, index: usize, spec: &ArgumentSpec) -> Result<
         Some(Variation::Rounded(format)) if Coarser::than(*dtype).contains(format) => {
             rounded(&bytes, *dtype, *format)
         }
+        Some(Variation::Nudged { seed }) if spec.is_nudged() => {
+            let size = dtype.size_bytes();
+            let mut nudged = bytes.clone();
+            for (which, whose) in input::nudges(*seed, index, elements) {
+                nudged[which * size..][..size].copy_from_slice(&bytes[whose * size..][..size]);
+            }
+            nudged
+        }
         _ => bytes,
     })
 }

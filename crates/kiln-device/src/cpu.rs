@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kiln_core::input;
 use kiln_core::manifest::Role;
 use kiln_core::protocol::{
-    ArgumentSpec, Caches, Cores, DeviceInfo, Problem, Refusal, RunUp, SamplePlan,
+    ArgumentSpec, Caches, Cores, DeviceInfo, Nudge, Problem, Refusal, RunUp, SamplePlan,
 };
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -76,6 +76,19 @@ enum Storage {
     },
 }
 
+/// An element of an input and a value for it.
+struct Element {
+    place: *mut u8,
+    bytes: Vec<u8>,
+}
+
+impl Element {
+    fn write(&self) {
+        // SAFETY: made by `Set::nudged_elements` of a live buffer that is writable until its inputs are protected again.
+        unsafe { std::ptr::copy_nonoverlapping(self.bytes.as_ptr(), self.place, self.bytes.len()) };
+    }
+}
+
 /// The buffers and scalars of one problem.
 struct Set {
     problem: Problem,
@@ -122,7 +135,13 @@ impl CpuBackend {
     /// Launches on other inputs (or these), and then at once one on these.
     fn sample_behind(&mut self, plan: &SamplePlan, run_up: RunUp) -> Result<Samples, Refusal> {
         const JUST_BEFORE: u32 = 4;
-        let (entry, _) = self.ready(plan.cores)?;
+        let (entry, set) = self.ready(plan.cores)?;
+        if let Some(nudge) = run_up.nudge {
+            set.make_room_for_snapshot();
+            set.is_caught = false;
+            let lead = Duration::from_nanos(plan.warm_nanos);
+            return set.sample_nudged(entry, lead, JUST_BEFORE, nudge);
+        }
         if run_up.on_a_copy {
             self.move_to_the_other_place()?;
         }
@@ -245,10 +264,11 @@ impl Set {
 
     /// Takes over the inputs of a problem with the same arguments.
     fn refill(&mut self, problem: &Problem) -> Result<(), Refusal> {
+        self.protect_inputs(Access::ReadWrite)?;
         for (index, spec) in problem.arguments.iter().enumerate() {
             let Storage::Buffer {
                 memory,
-                role,
+                role: role @ (Role::Input | Role::InOut),
                 original,
                 ..
             } = &mut self.storage[index]
@@ -256,20 +276,12 @@ impl Set {
                 continue;
             };
             let seen = contents::of_buffer(problem, index, spec)?;
-            let refused = |_| bad_task("memory of inputs cannot be made writable".into());
-            match role {
-                Role::Input => {
-                    memory.protect(Access::ReadWrite).map_err(refused)?;
-                    memory.bytes_mut().copy_from_slice(&seen);
-                    memory.protect(Access::ReadOnly).map_err(refused)?;
-                }
-                Role::InOut => {
-                    memory.bytes_mut().copy_from_slice(&seen);
-                    *original = seen;
-                }
-                Role::Output | Role::Scratch | Role::Zeroed => {}
+            memory.bytes_mut().copy_from_slice(&seen);
+            if *role == Role::InOut {
+                *original = seen;
             }
         }
+        self.protect_inputs(Access::ReadOnly)?;
         self.problem = problem.clone();
         Ok(())
     }
@@ -387,6 +399,103 @@ impl Set {
             unsafe { std::ptr::read_volatile(*page) };
         }
         start.elapsed().as_nanos() as u64
+    }
+
+    /// One launch right behind others, with nothing in between but that some elements of the inputs are written.
+    fn sample_nudged(
+        &mut self,
+        entry: Entry,
+        lead: Duration,
+        just_before: u32,
+        nudge: Nudge,
+    ) -> Result<Samples, Refusal> {
+        self.protect_inputs(Access::ReadWrite)?;
+        let started = Instant::now();
+        while started.elapsed() < lead {
+            self.run_burst(entry, just_before);
+        }
+        let (written, before) = self.nudged_elements(nudge);
+        let spoilt = self.spots().first().copied();
+        let (pointers, pages) = (self.pointers(), self.output_pages());
+        for _ in 0..just_before {
+            // SAFETY: as in `CpuBackend::launch`.
+            unsafe { entry(pointers.as_ptr()) };
+        }
+        for element in &written {
+            element.write();
+        }
+        if let Some(spot) = spoilt {
+            // SAFETY: a byte of a live output buffer of this set. A kernel that skips its work leaves it wrong.
+            unsafe { *spot = !*spot };
+        }
+        let start = Instant::now();
+        // SAFETY: as in `CpuBackend::launch`.
+        unsafe { entry(pointers.as_ptr()) };
+        for page in &pages {
+            // SAFETY: each is a byte of a live buffer of this set.
+            unsafe { std::ptr::read_volatile(*page) };
+        }
+        let nanos = start.elapsed().as_nanos() as u64;
+        if !self.is_caught {
+            self.take_snapshot();
+        }
+        for element in &before {
+            element.write();
+        }
+        self.protect_inputs(Access::ReadOnly)?;
+        Ok(Samples {
+            nanos: vec![nanos],
+            conditions: None,
+        })
+    }
+
+    fn protect_inputs(&mut self, access: Access) -> Result<(), Refusal> {
+        for storage in &mut self.storage {
+            if let Storage::Buffer {
+                memory,
+                role: Role::Input,
+                ..
+            } = storage
+            {
+                let refused = |_| bad_task("access to the inputs' memory cannot be changed".into());
+                memory.protect(access).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What to write before the timed launch, and afterwards.
+    fn nudged_elements(&mut self, nudge: Nudge) -> (Vec<Element>, Vec<Element>) {
+        let (mut now, mut before) = (Vec::new(), Vec::new());
+        for (index, spec) in self.problem.arguments.iter().enumerate() {
+            let Storage::Buffer {
+                memory,
+                role: Role::Input,
+                element_bytes,
+                ..
+            } = &mut self.storage[index]
+            else {
+                continue;
+            };
+            if !spec.is_nudged() {
+                continue;
+            }
+            let size = *element_bytes;
+            let start = memory.as_mut_ptr();
+            let contents = memory.bytes();
+            let value = |at: usize| contents[at * size..][..size].to_vec();
+            for (which, whose) in input::nudges(nudge.seed, index, contents.len() / size) {
+                // SAFETY: an element of this buffer.
+                let place = unsafe { start.add(which * size) };
+                let bytes = value(if nudge.changes { whose } else { which });
+                now.push(Element { place, bytes });
+                before.push(Element {
+                    place,
+                    bytes: value(which),
+                });
+            }
+        }
+        (now, before)
     }
 
     /// The most significant bytes of elements spread over all outputs, in an order a kernel cannot

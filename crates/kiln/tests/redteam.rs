@@ -75,6 +75,19 @@ fn without_a_gpu_its_part_is_skipped_by_name() {
     assert!(table.contains("skipped: no CUDA device"), "{table}");
 }
 
+#[test]
+fn a_name_that_nothing_has_is_no_success() {
+    let project = Project::new();
+    let arguments = ["redteam", "--backend", "cpu", "--match", "nosuchthing"];
+    let output = project.command(&arguments).output().unwrap();
+    let talk = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{talk}");
+    assert!(
+        talk.contains("`nosuchthing`") && talk.contains("cheats.toml"),
+        "{talk}"
+    );
+}
+
 /// Every cheat of a task as one value of a tunable: a single run compiles them all.
 #[test]
 fn every_cuda_cheat_compiles() {

@@ -41,6 +41,16 @@ pub fn run(args: &RedteamArgs) -> Result<Exit, Failure> {
             Err(failure) => return Err(failure),
         }
     }
+    // What tries nothing has shown nothing.
+    if reports.iter().all(|r| r.tried == 0) && skipped.is_empty() {
+        let what = format!(
+            "nothing that is asked for has `{}` in its name",
+            args.filter
+        );
+        return Err(Failure::usage(what).hint(
+            "cheats are named in redteam/cheats.toml, other kernels by their folders; leave out `--match` to run all",
+        ));
+    }
     let failed = reports.iter().any(|r| !r.problems.is_empty());
     let mut texts: Vec<String> = reports.iter().map(|r| r.text.clone()).collect();
     texts.extend(skipped.iter().cloned());
@@ -70,6 +80,8 @@ struct Report {
     problems: Vec<String>,
     /// Cheats and mutants that are accepted and listed as such.
     still_accepted: usize,
+    /// Kernels of all kinds, also those that could not be tried here.
+    tried: usize,
 }
 
 fn examine(args: &RedteamArgs, rows: &Rows, mut ground: Ground) -> Result<Report, Failure> {
@@ -93,6 +105,7 @@ fn examine(args: &RedteamArgs, rows: &Rows, mut ground: Ground) -> Result<Report
         json: json!({ "machine": header }),
         problems: Vec::new(),
         still_accepted: 0,
+        tried: 0,
     };
     if wants(RedteamPart::Cheats) {
         let found = cheats::run(&ground, &args.filter, rows)?;
@@ -174,6 +187,7 @@ impl Report {
                 ));
             }
         }
+        self.tried += rows.len();
         self.json["cheats"] = json!(rows);
     }
 
@@ -196,6 +210,7 @@ impl Report {
         for line in found.acceptances() {
             self.problems.push(line);
         }
+        self.tried += found.rows.len() + found.skipped.len();
         self.json["mutants"] = json!(found);
     }
 
@@ -211,6 +226,7 @@ impl Report {
                 examples.join("; ")
             ));
         }
+        self.tried += found.tried + found.skipped.len();
         self.json["honest"] = json!(found);
     }
 }

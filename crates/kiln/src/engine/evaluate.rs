@@ -321,7 +321,8 @@ impl Run<'_> {
         let verify = |worker: &mut Worker, poison: u64| {
             // Bit for bit what was found right before need not travel again.
             let inspect = Request::Inspect { same_will_do };
-            if let Some(outputs) = inspected(worker.request(&inspect, deadline)?)? {
+            let answer = worker.request(&inspect, deadline)?;
+            if let Some(outputs) = inspected(answer, same_will_do)? {
                 let found = compare(&problem, &expected, &outputs, poison);
                 ratio = ratio.max(found.map_err(Stop::Wrong)?);
             }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use kiln_core::protocol::Variation;
+
 use super::*;
 
 const PLAN: SamplePlan = SamplePlan {
@@ -19,6 +21,7 @@ const BEHIND_OTHERS: RunUp = RunUp {
     on_others: true,
     closely: true,
     on_a_copy: false,
+    nudge: None,
 };
 
 unsafe extern "C" fn dawdles(arguments: *const *mut c_void) {
@@ -219,6 +222,61 @@ fn known_inputs_are_timed_where_new_ones_are() {
     assert_eq!(place(&mut backend), original);
     backend.launch(Cores::Any).unwrap();
     assert_eq!(backend.inspect().unwrap(), doubled(&newer));
+}
+
+/// First elements of the inputs of the launches since the list was emptied, all of them.
+static SEEN: Mutex<Vec<Vec<f32>>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn remembers_inputs(arguments: *const *mut c_void) {
+    // SAFETY: launched on problems made by `doubling`.
+    unsafe {
+        doubles(arguments);
+        let (x, _) = taken(arguments);
+        SEEN.lock().unwrap().push(x.to_vec());
+    }
+}
+
+#[test]
+fn a_nudged_launch_meets_a_few_other_elements_in_the_same_place() {
+    let _turn = turn();
+    let known = doubling(1, 1000, &[]);
+    let mut backend = backend(remembers_inputs, &known);
+    let contents: Vec<f32> = {
+        let bytes = contents::of_input(&known, 1, &known.arguments[1]).unwrap();
+        bytes
+            .chunks_exact(4)
+            .map(|b| DType::F32.read_f64(b) as f32)
+            .collect()
+    };
+    for (seed, changes) in [(5, true), (6, true), (7, false)] {
+        let plan = SamplePlan {
+            run_up: Some(RunUp {
+                on_others: false,
+                nudge: Some(Nudge { seed, changes }),
+                ..BEHIND_OTHERS
+            }),
+            ..PLAN
+        };
+        SEEN.lock().unwrap().clear();
+        let samples = backend.sample(&plan).unwrap();
+        assert_eq!(samples.nanos.len(), 1);
+        let seen = SEEN.lock().unwrap().clone();
+        let (last, before) = seen.split_last().unwrap();
+        assert!(before.len() >= 4 && before.iter().all(|x| *x == contents));
+        let differ = (0..1000).filter(|i| last[*i] != contents[*i]).count();
+        assert_eq!((1..=8).contains(&differ), changes);
+        // What the reference is asked about is what the kernel met.
+        let mut met = known.clone();
+        met.variation = changes.then_some(Variation::Nudged { seed });
+        assert_eq!(backend.inspect().unwrap(), doubled(&met));
+    }
+    // All is as it was, and out of reach again.
+    assert_eq!(
+        memory(&mut backend.sets[0], 1).bytes(),
+        contents::of_input(&known, 1, &known.arguments[1]).unwrap()
+    );
+    backend.launch(Cores::Any).unwrap();
+    assert_eq!(backend.inspect().unwrap(), doubled(&known));
 }
 
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);

@@ -351,11 +351,29 @@ impl Arena<'_> {
         let answer = corner
             .worker
             .request(&Request::Inspect { same_will_do }, deadline)?;
-        if let Some(outputs) = evaluate::inspected(answer)? {
+        if let Some(outputs) = evaluate::inspected(answer, same_will_do)? {
             let expected = self.expected(seed)?;
             evaluate::compare(problem, &expected, &outputs, poison).map_err(Stop::Wrong)?;
             corner.found_right.push(seed);
         }
+        Ok(())
+    }
+
+    /// The same for inputs that no seed stands for.
+    pub(super) fn check_against(
+        &mut self,
+        corner: &mut Corner<'_>,
+        problem: &Problem,
+        expected: &[Expected],
+        poison: u64,
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        let request = Request::Inspect {
+            same_will_do: false,
+        };
+        let answer = corner.worker.request(&request, deadline)?;
+        let outputs = evaluate::answer_outputs(answer)?;
+        evaluate::compare(problem, expected, &outputs, poison).map_err(Stop::Wrong)?;
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kiln_core::acceptance::FreshInputs;
 use kiln_core::input;
-use kiln_core::protocol::{Caches, RunUp};
+use kiln_core::protocol::{Caches, Nudge, RunUp, Variation};
 use kiln_core::stats;
 use kiln_core::trial::Fault;
 
@@ -30,6 +30,11 @@ const FINE: Bound = Bound {
 const FINE_ON_A_CPU: Bound = Bound {
     factor: 1.3,
     beyond_ns: 40e3,
+};
+/// Where not even the inputs differ but for a few elements.
+const FINEST_ON_A_CPU: Bound = Bound {
+    factor: 1.2,
+    beyond_ns: 1e3,
 };
 /// Of each kind of launch; more than one, because a single launch may be unlucky.
 const LAUNCHES: u64 = 3;
@@ -109,6 +114,7 @@ impl Arena<'_> {
                     let emptied = self.with_caches_emptied(corner, attempt, deadline)?;
                     let mut all = self.after_samples(corner, attempt, deadline)?;
                     all.insert(0, emptied);
+                    all.extend(self.nudged(corner, attempt, deadline)?);
                     all
                 }
             };
@@ -203,6 +209,7 @@ impl Arena<'_> {
                     on_others: true,
                     closely: true,
                     on_a_copy: true,
+                    nudge: None,
                 };
                 let worker = &mut corner.worker;
                 let nanos = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
@@ -217,6 +224,54 @@ impl Arena<'_> {
             });
         }
         Ok(meetings)
+    }
+
+    /// On a CPU: right behind launches on the same buffers, with a few elements changed and with the same elements written
+    /// as they were. A kernel that keeps answers only while everything is as it was, at the same place and at once, has nothing
+    /// else to go by.
+    fn nudged(
+        &mut self,
+        corner: &mut Corner<'_>,
+        attempt: u64,
+        deadline: Duration,
+    ) -> Result<Option<Meeting>, Stop> {
+        let target = self.task.manifest().target();
+        let problem = self.prepare(corner, self.seed, deadline)?;
+        if !problem.can_be_nudged() || !self.oracle.computes() {
+            return Ok(None);
+        }
+        let (mut fresh_ns, mut repeated_ns) = (f64::INFINITY, f64::INFINITY);
+        for draw in 0..LAUNCHES {
+            let seed = self.fresh_seed(input::mix(&[Stream::Poison as u64, attempt, draw]));
+            let variation = Variation::Nudged { seed };
+            let expected = self
+                .oracle
+                .varied(self.task, target, self.seed, variation)?;
+            for changes in [false, true] {
+                let run_up = RunUp {
+                    on_others: false,
+                    closely: true,
+                    on_a_copy: false,
+                    nudge: Some(Nudge { seed, changes }),
+                };
+                let plan = corner.plan.expect("set up before sampling");
+                let worker = &mut corner.worker;
+                let nanos = sampling::launch_behind(worker, plan, run_up, seed, deadline)?;
+                if !changes {
+                    repeated_ns = nanos.min(repeated_ns);
+                    self.check_outputs(corner, &problem, self.seed, seed, deadline)?;
+                    continue;
+                }
+                fresh_ns = nanos.min(fresh_ns);
+                self.check_against(corner, &problem, &expected, seed, deadline)?;
+            }
+        }
+        Ok(Some(Meeting {
+            fresh_ns,
+            repeated_ns,
+            bound: FINEST_ON_A_CPU,
+            shortest_ns: 0.0,
+        }))
     }
 
     /// On a GPU: a launch on new inputs behind bursts on others, and one on known inputs behind the
@@ -238,6 +293,7 @@ impl Arena<'_> {
                 on_others: false,
                 closely,
                 on_a_copy: false,
+                nudge: None,
             };
             let worker = &mut corner.worker;
             let nanos = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
@@ -279,6 +335,7 @@ impl Arena<'_> {
             on_others: true,
             closely,
             on_a_copy: false,
+            nudge: None,
         };
         let worker = &mut corner.worker;
         let nanos = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
@@ -331,6 +388,8 @@ mod tests {
         assert!(is_accused(170.1e3, 100e3, FINE_ON_A_CPU, 20e3));
         assert!(!is_accused(170e3, 100e3, FINE_ON_A_CPU, 20e3));
         assert!(!is_accused(60e3, 30e3, FINE_ON_A_CPU, 20e3), "branches");
+        assert!(is_accused(14e3, 10e3, FINEST_ON_A_CPU, 0.0));
+        assert!(!is_accused(13e3, 10e3, FINEST_ON_A_CPU, 0.0));
         assert!(!is_accused(f64::INFINITY, f64::INFINITY, COARSE, 0.0));
     }
 }

@@ -69,10 +69,13 @@ pub fn judge(end: WorkerEnd, argument_name: &dyn Fn(usize) -> String) -> Judged 
     }
 }
 
-/// All outputs, or nothing where they are those of the last time.
-pub fn inspected(answer: (Response, Vec<u8>)) -> Result<Option<Vec<u8>>, WorkerEnd> {
+/// All outputs, or nothing where they are those of the last time and that was asked for.
+pub fn inspected(
+    answer: (Response, Vec<u8>),
+    same_will_do: bool,
+) -> Result<Option<Vec<u8>>, WorkerEnd> {
     match answer {
-        (Response::Same, _) => Ok(None),
+        (Response::Same, _) if same_will_do => Ok(None),
         other => answer_outputs(other).map(Some),
     }
 }

@@ -105,9 +105,13 @@ fn only_outputs_are_taken_for_outputs() {
             Err(WorkerEnd::Garbled(_))
         ));
     }
-    assert!(matches!(inspected((Response::Same, Vec::new())), Ok(None)));
-    assert!(matches!(inspected((Response::Outputs, vec![3])), Ok(Some(b)) if b == [3]));
-    assert!(inspected((Response::Done, Vec::new())).is_err());
+    assert!(matches!(
+        inspected((Response::Same, Vec::new()), true),
+        Ok(None)
+    ));
+    assert!(inspected((Response::Same, Vec::new()), false).is_err());
+    assert!(matches!(inspected((Response::Outputs, vec![3]), true), Ok(Some(b)) if b == [3]));
+    assert!(inspected((Response::Done, Vec::new()), true).is_err());
 }
 
 #[test]
