@@ -7,10 +7,13 @@ mod storage;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kiln_core::dtype::DType;
-use kiln_core::manifest::Fill;
+use kiln_core::manifest::{Fill, Role};
+use kiln_core::protocol::{ArgumentSpec, Nudge, Variation};
 use kiln_core::value::Value;
 
+use super::guarded::GuardedBuffer;
 use super::*;
+use crate::contents;
 
 /// Where buffers lie is known to the whole process, so tests that prepare problems take turns.
 static TURN: Mutex<()> = Mutex::new(());

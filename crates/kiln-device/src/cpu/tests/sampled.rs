@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use kiln_core::protocol::Variation;
-
 use super::*;
 
 const PLAN: SamplePlan = SamplePlan {

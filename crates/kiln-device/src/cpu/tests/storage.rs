@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use kiln_core::input;
 use kiln_core::manifest::Swizzle;
 
 use super::*;
