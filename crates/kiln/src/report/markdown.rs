@@ -12,7 +12,7 @@ const FASTEST_SHOWN: usize = 5;
 /// What is between backticks stays code; the rest is text and nothing else.
 fn prose(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return escape(text);
     }
     let shown = |(at, part): (usize, &&str)| match at % 2 {
