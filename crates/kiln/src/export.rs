@@ -13,6 +13,7 @@ mod names;
 pub mod package;
 mod plan;
 mod python;
+mod relations;
 mod rust;
 mod sealed;
 mod sources;
