@@ -44,7 +44,7 @@ fn modules(files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
     let mut open: Vec<PathBuf> = files.iter().cloned().collect();
     let mut found = BTreeSet::new();
     while let Some(path) = open.pop() {
-        if !path.extension().is_some_and(|e| e == "py") {
+        if path.extension().is_none_or(|e| e != "py") {
             continue;
         }
         for module in imported(&path, &text_of(&path)) {
