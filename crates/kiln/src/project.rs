@@ -11,6 +11,7 @@ use crate::exit::Failure;
 use crate::packed;
 use crate::printer;
 use crate::recording::RecordedFile;
+use crate::report::terminal::shell_word;
 use crate::settings;
 
 pub const MANIFEST_NAME: &str = "kiln.toml";
@@ -93,7 +94,7 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
                 ))
                 .hint(format!(
                     "write its manifest with `kiln init {}`",
-                    path.display()
+                    shell_word(path.display().to_string())
                 )));
             }
             Ok(path.to_path_buf())
@@ -105,8 +106,12 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
             // Who works beside a kernel of their own does not mean the built-in one.
             Some(source) => {
                 let shown = source.display();
-                Err(Failure::usage(format!("there is no {MANIFEST_NAME} here"))
-                    .hint(format!("`kiln init {shown}` writes one for `{shown}`")))
+                Err(
+                    Failure::usage(format!("there is no {MANIFEST_NAME} here")).hint(format!(
+                        "`kiln init {}` writes one for `{shown}`",
+                        shell_word(shown.to_string())
+                    )),
+                )
             }
             None => default_kernel(),
         },

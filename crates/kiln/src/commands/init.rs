@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::packed::{self, Existing};
 use crate::printer;
 use crate::project::MANIFEST_NAME;
+use crate::report::terminal::shell_word;
 
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let shown = args.source.display();
@@ -40,16 +41,17 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     printer::data(&path.display().to_string());
     if args.entry.is_none() && !first.others.is_empty() {
         printer::talk(&format!(
-            "took `{}`; `{shown}` also has {}: `kiln init {shown} --force --entry NAME` takes another",
+            "took `{}`; `{shown}` also has {}: `kiln init {} --force --entry NAME` takes another",
             first.entry,
-            quoted(&first.others)
+            quoted(&first.others),
+            shell_word(shown.to_string())
         ));
     }
     for file in first.beside {
         write_beside(&args.source, file, Existing::from_force(args.force))?;
     }
     let folder = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        Some(folder) => format!(" {}", folder.display()),
+        Some(folder) => format!(" {}", shell_word(folder.display().to_string())),
         None => String::new(),
     };
     printer::talk(&format!(
