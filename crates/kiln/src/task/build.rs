@@ -427,7 +427,7 @@ impl Task {
             for shape in &self.manifest().shapes {
                 for argument in &self.manifest().arguments {
                     if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                        && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                        && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                         && !files.contains(&path)
                     {
                         files.push(path);
@@ -445,7 +445,7 @@ impl Task {
             for argument in &self.manifest().arguments {
                 files.extend(self.reference_array(shape, &argument.name).ok().flatten());
                 if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                    && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                    && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                 {
                     files.push(path);
                 }
