@@ -141,6 +141,17 @@ fn a_baseline_that_only_rounds_is_told_about_tolerance() {
          for (int i = 0; i < n; i++) { s += x[i]; y[i] = s; }\n}\n",
     );
     accepted(&project, &["init", "cumsum.c"]);
+    // Sums of numbers above zero grow, and every one of them is rounded: no seed comes near this tolerance.
+    project.replace(
+        "kiln.toml",
+        "x = { dtype = \"f32\", shape = [\"N\"]",
+        "x = { dtype = \"f32\", shape = [\"N\"], draw = \"uniform\"",
+    );
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    project.write(
+        "kiln.toml",
+        &format!("{manifest}\n[tolerance]\nf32 = 1e-6\nadmits = [\"tf32\"]\n"),
+    );
     let said = refused(&project, &["check", "--admit"], 2);
     assert!(said.contains("the baseline is not usable"), "{said}");
     assert!(said.contains("in [tolerance]"), "{said}");
