@@ -140,6 +140,10 @@ pub struct Argument {
 }
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a manifest has a few; a box would only be in the way"
+)]
 pub enum ArgumentKind {
     Scalar {
         value: Expr,
