@@ -9,7 +9,7 @@ use super::positive;
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Numbers of the studies, one per shape [default: of the kernel tuned last, the latest of each shape]
-    #[arg(value_name = "STUDY")]
+    #[arg(value_name = "STUDY", value_parser = super::study_number)]
     pub studies: Vec<u64>,
     /// What the package is for
     #[arg(long, value_enum)]

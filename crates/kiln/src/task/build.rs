@@ -429,7 +429,7 @@ impl Task {
             for shape in &self.manifest().shapes {
                 for argument in &self.manifest().arguments {
                     if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                        && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                        && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                         && !files.contains(&path)
                     {
                         files.push(path);
@@ -447,7 +447,7 @@ impl Task {
             for argument in &self.manifest().arguments {
                 files.extend(self.reference_array(shape, &argument.name).ok().flatten());
                 if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                    && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                    && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                 {
                     files.push(path);
                 }
