@@ -42,6 +42,8 @@ pub struct Plan {
     pub parameters: Vec<(String, Option<Value>)>,
     /// Dimensions that follow from parameters.
     pub computed: Vec<(String, Expr)>,
+    /// Dimensions that every shape of the manifest works out from others, by the same formula.
+    pub relations: Vec<(String, Expr)>,
     /// Where a dimension is read from a tensor: its name, the argument, the axis.
     pub inferred: Vec<(String, usize, usize)>,
     pub arguments: Vec<Argument>,
@@ -122,6 +124,7 @@ impl Plan {
                 .collect(),
             parameters: Vec::new(),
             computed: Vec::new(),
+            relations: relations(manifest),
             inferred: Vec::new(),
             arguments: manifest.arguments.clone(),
             settable: settable(&manifest.arguments),
@@ -274,6 +277,17 @@ impl Plan {
         Failure::usage(format!("`{}` cannot be exported: {error}", self.kernel))
             .hint("write the expression with whole numbers, `//`, comparisons and kiln's functions")
     }
+}
+
+fn relations(manifest: &Manifest) -> Vec<(String, Expr)> {
+    let Some((first, others)) = manifest.shapes.split_first() else {
+        return Vec::new();
+    };
+    let shared = |(name, expr): &&(String, Expr)| {
+        let same = |(other, formula): &(String, Expr)| other == name && formula.says_the_same(expr);
+        others.iter().all(|shape| shape.formulas.iter().any(same))
+    };
+    first.formulas.iter().filter(shared).cloned().collect()
 }
 
 /// The number a scalar has whatever the shape and the config.
