@@ -97,6 +97,34 @@ const TABLE: &[Row] = &[
     row((12, 1), [1536, 24, 100], [256, 1024], &["a", "f"]),
 ];
 
+/// Names people know, from NVIDIA's list of compute capabilities.
+const PRODUCTS: [(&str, &str); 24] = [
+    ("v100", "sm_70"),
+    ("t4", "sm_75"),
+    ("2080", "sm_75"),
+    ("a100", "sm_80"),
+    ("a800", "sm_80"),
+    ("a30", "sm_80"),
+    ("a10", "sm_86"),
+    ("a40", "sm_86"),
+    ("a6000", "sm_86"),
+    ("3080", "sm_86"),
+    ("3090", "sm_86"),
+    ("l4", "sm_89"),
+    ("l40", "sm_89"),
+    ("4080", "sm_89"),
+    ("4090", "sm_89"),
+    ("h20", "sm_90"),
+    ("h100", "sm_90"),
+    ("h200", "sm_90"),
+    ("h800", "sm_90"),
+    ("b100", "sm_100"),
+    ("b200", "sm_100"),
+    ("b300", "sm_103"),
+    ("5080", "sm_120"),
+    ("5090", "sm_120"),
+];
+
 impl Architecture {
     /// An architecture of the table, by name.
     pub fn parse(name: &str) -> Option<Architecture> {
@@ -117,6 +145,18 @@ impl Architecture {
                 .collect::<Vec<String>>()
         };
         TABLE.iter().flat_map(names).collect()
+    }
+
+    /// The architecture of a GPU that is called by the name it is sold under: `h100`, `RTX 4090`.
+    pub fn of_product(name: &str) -> Option<&'static str> {
+        let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let name = name.to_ascii_lowercase();
+        // `a10` is in `a100`: the longest name is meant.
+        let named = PRODUCTS
+            .iter()
+            .filter(|(product, _)| name.contains(product));
+        let longest = named.max_by_key(|(product, _)| product.len());
+        longest.map(|(_, architecture)| *architecture)
     }
 
     /// The named architecture, or for one that is newer than the table, its closest relative:
@@ -202,6 +242,33 @@ fn split(name: &str) -> Option<((u32, u32), &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_are_known_by_name() {
+        for (product, architecture) in [
+            ("h100", "sm_90"),
+            ("H200", "sm_90"),
+            ("h20", "sm_90"),
+            ("A100", "sm_80"),
+            ("a10", "sm_86"),
+            ("l40s", "sm_89"),
+            ("RTX 4090", "sm_89"),
+            ("b200", "sm_100"),
+            ("Tesla T4", "sm_75"),
+            ("v100-sxm2", "sm_70"),
+        ] {
+            assert_eq!(Architecture::of_product(product), Some(architecture));
+        }
+        for name in ["sm_100", "89", "8.9", "sm90", "compute_80", "", "gfx942"] {
+            assert_eq!(Architecture::of_product(name), None, "{name}");
+        }
+        for (_, architecture) in PRODUCTS {
+            assert!(
+                Architecture::parse(architecture).is_some(),
+                "{architecture}"
+            );
+        }
+    }
 
     #[test]
     fn every_known_name_parses_to_itself() {

@@ -21,10 +21,13 @@ pub fn mix(parts: &[u64]) -> u64 {
     u64::from_le_bytes(bytes.as_bytes()[..8].try_into().expect("hash has 32 bytes"))
 }
 
+/// Of fewer elements each may decide how much work there is.
+pub const LEAST_NUDGED: usize = 256;
+
 /// Elements of an input that take the value of another one, each named once: `(which, whose)`.
 pub fn nudges(seed: u64, argument: usize, elements: usize) -> Vec<(usize, usize)> {
     const NUDGED: u64 = 8;
-    if elements < 2 {
+    if elements < LEAST_NUDGED {
         return Vec::new();
     }
     let (count, argument) = (elements as u64, argument as u64);
@@ -178,10 +181,10 @@ mod tests {
 
     #[test]
     fn a_few_elements_take_the_value_of_another() {
-        assert!(nudges(1, 0, 0).is_empty() && nudges(1, 0, 1).is_empty());
+        assert!(nudges(1, 0, 0).is_empty() && nudges(1, 0, LEAST_NUDGED - 1).is_empty());
         assert_ne!(nudges(1, 0, 1000), nudges(2, 0, 1000));
         assert_ne!(nudges(1, 0, 1000), nudges(1, 1, 1000));
-        for (seed, elements) in [(1, 2), (2, 3), (3, 1000), (4, 1 << 20)] {
+        for (seed, elements) in [(1, LEAST_NUDGED), (3, 1000), (4, 1 << 20)] {
             let nudges = nudges(seed, 0, elements);
             assert!((1..=8).contains(&nudges.len()));
             for (at, (which, whose)) in nudges.iter().enumerate() {

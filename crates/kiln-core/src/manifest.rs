@@ -6,13 +6,16 @@
 
 mod decode;
 mod difference;
+mod fill;
 mod init;
 pub mod keys;
 mod schema;
 
 pub use decode::has_table;
+pub use fill::{BadRange, End, Fill, FillRule, default_integers};
 pub use init::{
-    Beside, FirstManifest, InitError, WrongParameters, code_only, first_manifest, wrong_parameters,
+    Beside, FirstManifest, InitError, WrongParameters, code_only, first_manifest, function_names,
+    wrong_parameters,
 };
 pub use keys::default_gate_policy;
 pub use schema::json_schema;
@@ -137,6 +140,10 @@ pub struct Argument {
 }
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a manifest has a few; a box would only be in the way"
+)]
 pub enum ArgumentKind {
     Scalar {
         value: Expr,
@@ -145,7 +152,7 @@ pub enum ArgumentKind {
         shape: Vec<Expr>,
         role: Role,
         /// For `Role::Input` and `Role::InOut`.
-        fill: Fill,
+        fill: FillRule,
         tolerance: Option<ToleranceRule>,
     },
     /// A descriptor of another argument, for loads by the tensor memory accelerator.
@@ -184,34 +191,6 @@ pub enum Role {
     Scratch,
     /// Scratch that is zero before a check or a burst of launches; each launch leaves it zero for the next.
     Zeroed,
-}
-
-/// Where the contents of an input come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fill {
-    Normal {
-        mean: f64,
-        std: f64,
-    },
-    Uniform {
-        low: f64,
-        high: f64,
-    },
-    /// Whole numbers, both ends included.
-    Integers {
-        low: i64,
-        high: i64,
-    },
-    /// 0, 1, 2, … in memory order.
-    Iota,
-    Constant {
-        value: f64,
-    },
-    /// A `.npy` file; `{shape}` in the path is replaced by the shape's name.
-    File {
-        path: String,
-    },
 }
 
 /// Launch geometry. `grid`, `block`, `cluster` and `shared` are for CUDA; `threads` says how many

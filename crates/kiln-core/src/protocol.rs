@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
+use crate::input;
 use crate::manifest::{Fill, Role, Swizzle};
 use crate::precision::Coarser;
 use crate::sandbox::Sandbox;
@@ -449,8 +450,12 @@ impl Problem {
     /// Whether `Variation::Nudged` makes a difference, and launches can follow each other at once.
     pub fn can_be_nudged(&self) -> bool {
         let is_inout = |spec: &ArgumentSpec| matches!(spec, ArgumentSpec::Buffer { role, .. } if *role == Role::InOut);
-        let nudged =
-            |spec: &ArgumentSpec| spec.is_nudged() && spec.elements().is_some_and(|n| n > 1);
+        let nudged = |spec: &ArgumentSpec| {
+            spec.is_nudged()
+                && spec
+                    .elements()
+                    .is_some_and(|n| n >= input::LEAST_NUDGED as u64)
+        };
         !self.arguments.iter().any(is_inout) && self.arguments.iter().any(nudged)
     }
 }

@@ -13,7 +13,7 @@
 mod edges;
 
 use crate::input;
-use crate::manifest::{ArgumentKind, Fill, Manifest, Reference, Shape, ShapePurpose};
+use crate::manifest::{ArgumentKind, Manifest, Reference, Shape, ShapePurpose};
 use crate::value::Value;
 
 /// Draws before giving up on another shape.
@@ -229,15 +229,9 @@ fn volume(shape: &Shape) -> f64 {
 }
 
 fn reads_files(manifest: &Manifest) -> bool {
-    let from_file = manifest.arguments.iter().any(|argument| {
-        matches!(
-            &argument.kind,
-            ArgumentKind::Buffer {
-                fill: Fill::File { .. },
-                ..
-            }
-        )
-    });
+    let from_file = manifest.arguments.iter().any(
+        |argument| matches!(&argument.kind, ArgumentKind::Buffer { fill, .. } if fill.is_file()),
+    );
     from_file || matches!(manifest.reference, Some(Reference::File { .. }))
 }
 

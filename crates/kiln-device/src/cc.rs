@@ -34,8 +34,14 @@ impl Toolchain for Cc {
     fn compile(&mut self, job: &CompileJob) -> Result<Compiled, CompileFailure> {
         let started = Instant::now();
         let list = format!("{}.d", job.output);
-        let last = ["-MD", "-MF", &list, "-o", &job.output, "-", "-lm"];
-        let made = run(job, &list, &last)?;
+        let made = match is_linked_apart(job) {
+            false => run(
+                job,
+                &list,
+                &["-MD", "-MF", &list, "-o", &job.output, "-", "-lm"],
+            )?,
+            true => compile_then_link(job, &list)?,
+        };
         Ok(Compiled {
             symbol: None,
             resources: None,
@@ -57,6 +63,69 @@ impl Toolchain for Cc {
         let made = run(&job, &job.output, &["-M", "-MF", &job.output, "-"])?;
         Ok(made.files)
     }
+}
+
+/// Flags that make many a compiler link `crtfastmath.o`, a constructor that sets the processor to take denormal numbers for
+/// zero: also in a shared library, and so for the whole program that loads it. GCC 13 is the first that does not.
+const SETTING_THE_PROCESSOR: &[&str] = &[
+    "-Ofast",
+    "-ffast-math",
+    "-funsafe-math-optimizations",
+    "-mdaz-ftz",
+];
+
+/// Whether compiling and linking are two commands, the second without some of the flags.
+pub fn is_linked_apart(job: &CompileJob) -> bool {
+    let Tool::Cc { command } = &job.tool else {
+        return false;
+    };
+    let mut words = command.iter().skip(1).chain(&job.flags);
+    words.any(|word| SETTING_THE_PROCESSOR.contains(&word.as_str()))
+}
+
+fn without_setting(words: &[String]) -> Vec<String> {
+    words
+        .iter()
+        .filter(|word| !SETTING_THE_PROCESSOR.contains(&word.as_str()))
+        .cloned()
+        .collect()
+}
+
+/// The code is compiled as the flags say; only the processor's mode stays the loading program's.
+fn compile_then_link(job: &CompileJob, list: &str) -> Result<Made, CompileFailure> {
+    let Tool::Cc { command } = &job.tool else {
+        return Err(failure("this toolchain compiles C", ""));
+    };
+    let object = format!("{}.o", job.output);
+    let compiling = CompileJob {
+        output: object.clone(),
+        ..job.clone()
+    };
+    let compiled = run(
+        &compiling,
+        list,
+        &["-MD", "-MF", list, "-c", "-o", &object, "-"],
+    );
+    let linked = compiled.and_then(|mut made| {
+        let (program, fixed) = command
+            .split_first()
+            .ok_or_else(|| failure("no compiler was named", ""))?;
+        let make = || {
+            let mut command = Command::new(program);
+            command
+                .args(without_setting(fixed))
+                .args(FIXED_FLAGS)
+                .args(without_setting(&job.flags))
+                // What follows is no source.
+                .args(["-x", "none", "-o", &job.output, &object, "-lm"]);
+            command
+        };
+        made.log.push_str(&compiler_process::run(job, make, None)?);
+        Ok(made)
+    });
+    // It only leads from one command to the other; a failure to remove it harms nothing.
+    let _ = std::fs::remove_file(&object);
+    linked
 }
 
 /// What a compiler said: on standard error, and about the files it read.
@@ -112,6 +181,38 @@ fn run_compiler(job: &CompileJob, last: &[&str]) -> Result<String, CompileFailur
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A library that sets the processor's mode has a constructor for it.
+    #[test]
+    fn fast_math_in_a_kernel_leaves_the_processor_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        for flag in [
+            "-O2",
+            "-ffast-math",
+            "-Ofast",
+            "-funsafe-math-optimizations",
+        ] {
+            let job = CompileJob {
+                tool: Tool::Cc {
+                    command: vec!["cc".into()],
+                },
+                unit: "float half(float x) { return x / 2; }\n".into(),
+                flags: vec![flag.into(), "-L/nowhere".into()],
+                defines: Vec::new(),
+                include_dirs: Vec::new(),
+                output: path("image.so"),
+                memory_limit_bytes: 8 << 30,
+                cpu_limit_seconds: 60,
+            };
+            Cc.compile(&job).unwrap();
+            let image = std::fs::read(path("image.so")).unwrap();
+            let name = b"set_fast_math";
+            let sets = image.windows(name.len()).any(|part| part == name);
+            assert!(!sets, "{flag}");
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{flag}");
+        }
+    }
 
     #[test]
     fn the_compiler_says_what_it_would_read() {

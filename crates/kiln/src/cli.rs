@@ -401,9 +401,20 @@ pub struct ProjectArgs {
     pub json: bool,
 }
 
+/// A study is named by its number; a folder says where to look for it.
+pub fn study_number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| match std::path::Path::new(text).is_dir() {
+        true => format!(
+            "`{text}` is a folder, and a study is named by its number: `--project {text}` looks for it there"
+        ),
+        false => "a study is named by its number, which `kiln studies list` shows".to_string(),
+    })
+}
+
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Number of the study [default: the latest]
+    #[arg(value_parser = study_number)]
     pub study: Option<u64>,
     /// Run this trial of it once more, watched: which kernel, source line, thread and address failed
     pub trial: Option<u64>,

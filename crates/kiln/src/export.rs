@@ -15,6 +15,7 @@ mod names;
 pub mod package;
 mod plan;
 mod python;
+mod relations;
 mod rust;
 mod sealed;
 mod sources;
@@ -30,6 +31,7 @@ pub use unchanged::changed_since;
 
 use std::path::PathBuf;
 
+use kiln_core::diagnostic::printable;
 use kiln_core::manifest::Language;
 
 use crate::exit::Failure;
@@ -61,6 +63,14 @@ pub fn build(
         ))
         .hint("`--to cpp`, `rust` or `header` export its source as it was tuned; `--to torch` a library"));
     }
+    if let (false, Some(named)) = (is_cuda, request.architectures.first()) {
+        return Err(Failure::usage(format!(
+            "`{}` is a kernel in C: `--arch {}` means nothing for it",
+            file.manifest.kernel.name,
+            printable(named)
+        ))
+        .hint("leave `--arch` out; `-march=…` among the flags of `[kernel]` chooses a processor"));
+    }
     let mut folder = Folder::beside(&request.out)?;
     let mut plan = Plan::new(&file, winners)?;
     let read = images::build(&file, winners, request, &mut plan, &mut folder)?;
@@ -68,6 +78,9 @@ pub fn build(
     plan.tag = plan.tag_of(&folder.digest()?);
     let mut package = Package::of(&plan, winners, request.target)?;
     package.notes.extend(left_out);
+    if !is_cuda && matches!(request.target, Target::Cpp | Target::Rust) {
+        package.notes.extend(c_source::notes(&plan));
+    }
     match request.target {
         Target::Json | Target::Cubin => {}
         Target::Header => header::write(&plan, &mut folder)?,

@@ -2,7 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
 use flate2::Compression;
@@ -89,13 +89,52 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// What a name stands for that is to be written to.
+enum Place {
+    /// A regular file, there or not.
+    File,
+    /// A pipe, or a device such as `/dev/null` or a terminal; nothing in it is replaced.
+    Through,
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Place, String> {
+        // That there is nothing, or that one may not look, shows when it is written.
+        let Ok(own) = path.symlink_metadata() else {
+            return Ok(Place::File);
+        };
+        // `/dev/stdout` is a link.
+        let kind = fs::metadata(path).map_or(own.file_type(), |facts| facts.file_type());
+        if kind.is_fifo() || kind.is_char_device() {
+            return Ok(Place::Through);
+        }
+        if kind.is_block_device() || kind.is_socket() {
+            return Err("it is a disk or a socket".into());
+        }
+        // Neither the link nor what it leads to, which may lie anywhere, is meant to go.
+        match own.is_symlink() {
+            true => Err("it is a link".into()),
+            false => Ok(Place::File),
+        }
+    }
+}
+
 /// Writes everything or nothing, also if the power fails meanwhile; compressed when the name ends in `.gz`, and returns the size in bytes.
 pub fn write(plain: Vec<u8>, path: &Path, existing: Existing) -> Result<u64, Failure> {
     let cannot = |e: io::Error| Failure::io(format!("cannot write `{}`", path.display()), &e);
+    let place = Place::of(path).map_err(|why| {
+        Failure::usage(format!("cannot write `{}`: {why}", path.display()))
+            .hint("name a regular file, new or to be replaced; of a link, the file it leads to")
+    })?;
     let bytes = match named_gzip(path) {
         true => pack(&plain).map_err(cannot)?,
         false => plain,
     };
+    if let Place::Through = place {
+        let mut stream = fs::File::options().write(true).open(path).map_err(cannot)?;
+        stream.write_all(&bytes).map_err(cannot)?;
+        return Ok(bytes.len() as u64);
+    }
     // For sharing: readable as the user's other files are.
     let mut file = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o666))

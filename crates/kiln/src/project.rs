@@ -11,6 +11,7 @@ use crate::exit::Failure;
 use crate::packed;
 use crate::printer;
 use crate::recording::RecordedFile;
+use crate::report::terminal::shell_word;
 use crate::settings;
 
 pub const MANIFEST_NAME: &str = "kiln.toml";
@@ -93,7 +94,7 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
                 ))
                 .hint(format!(
                     "write its manifest with `kiln init {}`",
-                    path.display()
+                    shell_word(path.display().to_string())
                 )));
             }
             Ok(path.to_path_buf())
@@ -101,14 +102,22 @@ pub fn locate(path: Option<&Path>) -> Result<PathBuf, Failure> {
         Some(path) => Err(Failure::usage(format!("there is no `{}`", path.display()))
             .hint("give a manifest, or a folder with a kiln.toml")),
         None if Path::new(MANIFEST_NAME).is_file() => Ok(MANIFEST_NAME.into()),
-        None => match a_source_here() {
-            // Who works beside a kernel of their own does not mean the built-in one.
-            Some(source) => {
-                let shown = source.display();
-                Err(Failure::usage(format!("there is no {MANIFEST_NAME} here"))
-                    .hint(format!("`kiln init {shown}` writes one for `{shown}`")))
+        // Who works beside a kernel of their own does not mean the built-in one.
+        None => match sources_here() {
+            sources if sources.is_empty() => default_kernel(),
+            sources => {
+                let failure = Failure::usage(format!("there is no {MANIFEST_NAME} here"));
+                Err(match sources.iter().find(|source| may_be_tuned(source)) {
+                    Some(source) => {
+                        let shown = source.display();
+                        let word = shell_word(shown.to_string());
+                        failure.hint(format!("`kiln init {word}` writes one for `{shown}`"))
+                    }
+                    None => {
+                        failure.hint("`kiln init FILE.c` writes one for the function in FILE.c")
+                    }
+                })
             }
-            None => default_kernel(),
         },
     }
 }
@@ -124,13 +133,21 @@ fn default_kernel() -> Result<PathBuf, Failure> {
     }
 }
 
-fn a_source_here() -> Option<PathBuf> {
-    let entries = fs::read_dir(".").ok()?;
+fn sources_here() -> Vec<PathBuf> {
+    let entries = fs::read_dir(".").into_iter().flatten();
     let names = entries
         .flatten()
         .map(|entry| PathBuf::from(entry.file_name()));
     let sources = names.filter(|name| name.extension().is_some_and(|e| e == "c" || e == "cu"));
-    sources.filter(|name| name.is_file()).min()
+    let mut sources: Vec<PathBuf> = sources.filter(|name| name.is_file()).collect();
+    sources.sort();
+    sources
+}
+
+/// What `kiln init` writes beside a kernel is no kernel to begin with.
+fn may_be_tuned(source: &Path) -> bool {
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+    !["baseline", "reference"].contains(&&*stem) && !stem.ends_with("_tunable")
 }
 
 fn unpack_default() -> Result<PathBuf, Failure> {

@@ -284,7 +284,13 @@ fn advice(study: &Study) -> String {
         return "`kiln tune` without --replay measures on this machine".into();
     }
     match study.winner().map(|w| w.comparison.verdict) {
-        _ if is_success(study) => "build with the flags above".into(),
+        _ if is_success(study) => match terminal::manifest_of(study) {
+            Some(manifest) => format!(
+                "build `{}` with the flags above",
+                kiln_core::diagnostic::printable(&manifest.kernel.source.value)
+            ),
+            None => "build with the flags above".into(),
+        },
         Some(Verdict::Undecided) => {
             "quiet the machine, or raise `rounds` in [confirm]; then `kiln tune` again".into()
         }

@@ -9,8 +9,8 @@ use kiln_core::dtype::DType;
 use kiln_core::event::{RemovedBy, SpaceFacts};
 use kiln_core::expression::{BoundExpr, Expr};
 use kiln_core::manifest::{
-    Argument, ArgumentKind, BaselineKind, CudaCompiler, Fill, Language, Manifest, Reference,
-    ReferencePrecision, Shape, ShapePurpose, Spanned, Tolerance,
+    Argument, ArgumentKind, BadRange, BaselineKind, CudaCompiler, Fill, FillRule, Language,
+    Manifest, Reference, ReferencePrecision, Shape, ShapePurpose, Spanned, Tolerance,
 };
 use kiln_core::numerics::{self, Expected};
 use kiln_core::occupancy::{Occupancy, occupancy};

@@ -185,10 +185,22 @@ impl Survey {
         if let Some(driver) = too_new {
             return without_older(lines.join("\n"), driver);
         }
+        let which = match architecture.is_some_and(is_before_cuda_13) {
+            true => " --cuda 12.8",
+            false => "",
+        };
         Failure::machine(lines.join("\n"))
-            .hint("`kiln toolchain install` fetches one for kiln alone, without root")
+            .hint(format!(
+                "`kiln toolchain install{which}` fetches one for kiln alone, without root"
+            ))
             .hint("or set KILN_CUDA to a CUDA toolkit")
     }
+}
+
+/// CUDA 13 compiles for Turing and later.
+fn is_before_cuda_13(architecture: &str) -> bool {
+    let digits: String = architecture.chars().filter(char::is_ascii_digit).collect();
+    digits.parse::<u32>().is_ok_and(|number| number < 75)
 }
 
 const TOO_NEW: &str = "is newer than the driver";
@@ -330,6 +342,23 @@ mod tests {
             Err("CUDA 13.0 is newer than the driver, which is for CUDA 12.4: it cannot load its kernels".into())
         );
         assert!(loadable("12.0", 11_080).is_err());
+    }
+
+    #[test]
+    fn a_compiler_that_has_dropped_an_architecture_says_which_has_it() {
+        let told = |architecture: &str| {
+            let survey = Survey {
+                found: vec![Found {
+                    origin: "/usr/local/cuda".into(),
+                    library: "libnvrtc.so".into(),
+                    result: Err(format!("CUDA 13.0 does not compile for {architecture}")),
+                }],
+                empty: Vec::new(),
+            };
+            survey.nothing_works(Some(architecture), None).to_string()
+        };
+        assert!(told("sm_70").contains("`kiln toolchain install --cuda 12.8`"));
+        assert!(told("sm_121").contains("`kiln toolchain install`"));
     }
 
     #[test]

@@ -302,3 +302,33 @@ fn an_example_without_values_is_left_out() {
     assert!(told.contains("1 rejected by constraint `never`"), "{told}");
     assert!(!told.contains("e.g."), "{told}");
 }
+
+/// A folder in the place of a study says where to look, not which one.
+#[test]
+fn a_folder_is_no_study() {
+    let project = project();
+    for verb in [&["report"][..], &["explain"], &["export", "--to", "json"]] {
+        let output = project.run(&[verb, &["."]].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{verb:?}: {said}");
+        assert!(said.contains("a study is named by its number"), "{said}");
+        assert!(said.contains("`--project .`"), "{said}");
+    }
+    let output = project.run(&["explain", "nowhere"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("`kiln studies list`"), "{said}");
+}
+
+#[test]
+fn a_gpu_may_be_called_by_the_name_it_is_sold_under() {
+    let project = Project::with("kernels/attention");
+    for (product, architecture) in [("h100", "sm_90"), ("a100", "sm_80"), ("rtx4090", "sm_89")] {
+        let output = project.run(&["check", "--arch", product]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{product}: {said}");
+        assert!(
+            said.contains(&format!("did you mean `{architecture}`?")),
+            "{said}"
+        );
+    }
+}

@@ -203,23 +203,23 @@ fn main() {
             let x: Vec<f32> = (0..N).map(|i| (i % 11) as f32 - 5.0).collect();
             let x = Aligned::from(&x[..]);
             let (mut y, mut told) = (Aligned::zeros(N as usize), Aligned::zeros(4));
-            let choice = run(&Dimensions { N, MODE }, &x, &mut y, &mut told).unwrap();
+            let choice = unsafe { run(&Dimensions { N, MODE }, &x, &mut y, &mut told) }.unwrap();
             assert!(x.iter().zip(y.iter()).all(|(x, y)| *y == 1.5 * x));
             println!("{N} {MODE} c{} {}: {} {} {} {}", choice.config, choice.exact as i32, told[0], told[1], told[2], told[3]);
         }
     }
     let (x, mut y, mut told) = (Aligned::zeros(1001), Aligned::zeros(1000), Aligned::zeros(4));
-    assert!(run(&Dimensions { N: 1000, MODE: 1 }, &x[1..], &mut y, &mut told).is_err());
+    assert!(unsafe { run(&Dimensions { N: 1000, MODE: 1 }, &x[1..], &mut y, &mut told) }.is_err());
     println!("misaligned");
     println!("{}", choose(&Dimensions { N: 1001, MODE: 1 }, |_| true).unwrap_err());
     let four = Aligned::from(&[0.0_f32, 1.0, 2.0, 3.0][..]);
     let mut doubled = Aligned::zeros(4);
-    run_with(&Dimensions { N: 4, MODE: 1 }, &Scalars { scale: 2.0 }, &four, &mut doubled, &mut told).unwrap();
+    unsafe { run_with(&Dimensions { N: 4, MODE: 1 }, &Scalars { scale: 2.0 }, &four, &mut doubled, &mut told) }.unwrap();
     println!("scale 2: {} {}", doubled[1], doubled[3]);
     for N in [0, -5] {
-        println!("{}", run(&Dimensions { N, MODE: 1 }, &four, &mut doubled, &mut told).unwrap_err());
+        println!("{}", unsafe { run(&Dimensions { N, MODE: 1 }, &four, &mut doubled, &mut told) }.unwrap_err());
     }
-    assert!(run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]).is_err(), "too short a buffer");
+    assert!(unsafe { run(&Dimensions { N: 4, MODE: 1 }, &[0.0; 3], &mut [0.0; 4], &mut [0; 4]) }.is_err(), "too short a buffer");
 }
 "#;
 
@@ -503,7 +503,7 @@ fn verify_vouches_for_the_whole_package() {
     assert_eq!(problems(), "[]");
     // Using it leaves files behind, which are told and no problem.
     fs::create_dir(folder.join("__pycache__")).unwrap();
-    fs::write(folder.join("__pycache__/a.cpython-312.pyc"), "x").unwrap();
+    fs::write(folder.join("__pycache__/_table.cpython-312.pyc"), "x").unwrap();
     assert_eq!(problems(), "[]");
     let said = text(&project.run(&["verify", "module", "--files"]).stdout);
     assert!(
@@ -585,16 +585,16 @@ fn force_deletes_only_packages() {
     project.write("table/notes/mine.txt", "keep");
     let kept = refused(&project, &again);
     assert!(
-        kept.contains("not the package's: `notes/mine.txt`"),
+        kept.contains("as it was exported: `notes/mine.txt`"),
         "{kept}"
     );
     assert!(project.root.join("table/notes/mine.txt").is_file());
     assert!(project.root.join("table/kiln-package.json").is_file());
     fs::remove_dir_all(project.root.join("table/notes")).unwrap();
     // What Python compiles is made again.
-    project.write("table/__pycache__/a.cpython-312.pyc", "");
+    project.write("table/source/__pycache__/fallback.cpython-312.pyc", "");
     export(&project, &["--to", "json", "--out", "table", "--force"]);
-    assert!(!project.root.join("table/__pycache__").exists());
+    assert!(!project.root.join("table/source/__pycache__").exists());
     std::os::unix::fs::symlink("table", project.root.join("link")).unwrap();
     let link = refused(
         &project,

@@ -39,6 +39,25 @@ fn a_name_in_a_comment_a_string_or_an_include_is_no_function() {
     accepted(&project, &["check"]);
 }
 
+/// Words of a comment are no functions.
+#[test]
+fn a_name_that_is_nearly_right_is_held_against_functions() {
+    let project = checked();
+    let source = common::scale_source(1);
+    project.write(
+        "scale.c",
+        &format!("// scales, scaled, scalex: words.\n{source}"),
+    );
+    project.replace("kiln.toml", "entry = \"scale\"", "entry = \"scalee\"");
+    let said = refused(&project, &["check"], 2);
+    assert!(said.contains("did you mean `scale`?"), "{said}");
+    project.write("scale.c", "// scales\nvoid other(float *y) { y[0] = 1; }\n");
+    let output = project.run(&["check"]);
+    let said = common::text(&output.stderr);
+    assert!(said.contains("has no function `scalee`"), "{said}");
+    assert!(!said.contains("did you mean"), "{said}");
+}
+
 #[test]
 fn a_header_that_is_not_there_is_named() {
     let project = checked();

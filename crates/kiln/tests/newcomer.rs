@@ -293,3 +293,53 @@ fn a_plain_cuda_kernel_gets_a_manifest_that_checks() {
         assert_eq!(code, 0, "`{line}`\n{said}\n{told}");
     }
 }
+
+/// What kiln wrote from an older version of a function is of no use to the newer one; what was edited stays.
+#[test]
+fn init_again_replaces_what_it_wrote_and_nobody_edited() {
+    let project = Project::new();
+    let source = |factor: &str| {
+        format!(
+            "void times(const float *x, float *y, int n) {{ for (int i = 0; i < n; i++) y[i] = {factor} * x[i]; }}\n"
+        )
+    };
+    let read = |name: &str| fs::read_to_string(project.root.join(name)).unwrap();
+    let init = || {
+        let output = project.run(&["init", "times.c", "--force"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    project.write("times.c", &source("2"));
+    init();
+    project.write("times.c", &source("3"));
+    let told = init();
+    assert!(told.contains("replaced baseline.c"), "{told}");
+    assert!(told.contains("replaced reference.c"), "{told}");
+    assert!(read("baseline.c").contains("y[i] = 3 * x[i]"));
+    assert!(read("reference.c").contains("y[i] = 3 * x[i]"));
+    project
+        .replace("reference.c", "3 * x[i]", "3.0 * x[i]")
+        .write("times.c", &source("4"));
+    let told = init();
+    assert!(told.contains("replaced baseline.c"), "{told}");
+    assert!(
+        told.contains("kept reference.c, which was edited since `kiln init` wrote it"),
+        "{told}"
+    );
+    assert!(read("reference.c").contains("3.0 * x[i]"));
+}
+
+/// Files that `kiln init` writes are not what it is to begin with.
+#[test]
+fn a_folder_without_a_manifest_is_told_of_its_kernel() {
+    let project = Project::new();
+    let function = "void f(float *x) { x[0] = 1; }\n";
+    for name in ["baseline.c", "matvec_tunable.c", "reference.c"] {
+        project.write(name, function);
+    }
+    let told = common::refused(&project, &["check"], 2);
+    assert!(told.contains("`kiln init FILE.c` writes one"), "{told}");
+    project.write("matvec.c", function);
+    let told = common::refused(&project, &["check"], 2);
+    assert!(told.contains("`kiln init matvec.c` writes one"), "{told}");
+}

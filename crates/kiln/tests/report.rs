@@ -328,6 +328,31 @@ fn honest_about_what_is_not_there() {
     }
 }
 
+/// A file can claim anything; the verdict comes from its samples.
+#[test]
+fn a_recording_is_judged_by_its_samples() {
+    let project = Project::new();
+    let mut recorded = unpacked(FAULTS);
+    let comparison = &mut recorded["confirmation"]["winner"]["comparison"];
+    comparison["verdict"] = json!("FASTER");
+    comparison["speedup"] = json!(99.0);
+    comparison["speedup_ci_95"] = json!([98.0, 99.5]);
+    comparison["sentence"] = json!("99 times as fast");
+    let file = recording(&project, "forged", &recorded);
+    let found = project.json(&["report", &file, "--format", "json"], &[0]);
+    assert_eq!(found["verdict"], "SAME", "{found:#}");
+    assert_eq!(found["success"], false);
+    let output = project
+        .command(&["report", &file, "--format", "md"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("SAME 1.00x") && !text.contains("99 times"),
+        "{text}"
+    );
+}
+
 #[test]
 fn what_a_study_says_stays_text() {
     let project = Project::new();

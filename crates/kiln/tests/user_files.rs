@@ -23,7 +23,7 @@ fn a_byte_order_mark_is_no_part_of_a_file() {
     marked("kiln.toml");
     accepted(&project, &["check"]);
     let winners = json!([{"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25,
-        "ratio_ci_95": [1.2, 1.3]}]);
+        "ratio_ci_95": [1.2, 1.3], "device": "test", "date": "2026-11-15"}]);
     project.write("winners.json", &winners.to_string());
     marked("winners.json");
     let export = ["export", "--winners", "winners.json", "--manifest", "."];

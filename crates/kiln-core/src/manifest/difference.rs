@@ -96,7 +96,7 @@ fn same_argument(now: &Argument, then: &Argument) -> bool {
         ) => {
             same_exprs(shape, then_shape)
                 && role == then_role
-                && fill == then_fill
+                && fill.says_the_same(then_fill)
                 && both(tolerance, then_tolerance, same_rule)
         }
         (

@@ -68,6 +68,12 @@ impl InitError {
     }
 }
 
+/// The functions that a C or CUDA source defines, whatever its comments mention.
+pub fn function_names(source: &str) -> Vec<String> {
+    let functions = source::functions(&source::without_comments(source));
+    functions.into_iter().map(|f| f.name).collect()
+}
+
 /// A manifest, and the files it names that can be written from the source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstManifest {
@@ -476,6 +482,37 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         for (c_type, name) in [("int", "x"), ("float", "x"), ("unsigned char", "y")] {
             assert!(!line(c_type, name).contains("draw"), "{c_type} {name}");
         }
+    }
+
+    /// Drawn from 0 to 8, a kernel that keeps 8 bits of each index would be right.
+    #[test]
+    fn indices_stay_inside_the_buffer_they_choose_from() {
+        let line = |text: &str, name: &str| {
+            let text = first_manifest("f.c", text, None).unwrap().text;
+            let line = text.lines().find(|l| l.starts_with(&format!("{name} = ")));
+            line.unwrap().to_string()
+        };
+        let gather = "void f(const float *table, const int *idx, float *out, int n, int d) {\n\
+            for (int i = 0; i < n; i++) for (int j = 0; j < d; j++) out[i*d+j] = table[idx[i]*d+j];\n}\n";
+        assert_eq!(
+            line(gather, "idx"),
+            "idx = { dtype = \"i32\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = \"N - 1\" } }  \
+             # fill in: the values it may hold"
+        );
+        assert!(!line(gather, "table").contains("draw"));
+        let small = gather.replace("const int *idx", "const unsigned char *idx");
+        assert!(line(&small, "idx").contains("low = 0, high = \"min(N - 1, 255)\" }"));
+        let sparse = "void f(const int *rowptr, const int *cols, const float *vals, const float *x, float *y, int nrows) {\n\
+            for (int r = 0; r < nrows; r++) { float s = 0;\n\
+            for (int k = rowptr[r]; k < rowptr[r + 1]; k++) s += vals[k] * x[cols[k]]; y[r] = s; }\n}\n";
+        let pointers = line(sparse, "rowptr");
+        assert!(
+            pointers.contains("low = -2147483648, high = 2147483647 }")
+                && pointers.contains("the values it may hold"),
+            "{pointers}"
+        );
+        assert!(line(sparse, "cols").contains("low = 0, high = \"NROWS - 1\" }"));
+        assert!(!line(sparse, "x").contains("draw"));
     }
 
     #[test]

@@ -133,11 +133,11 @@ fn a_full_manifest_means_what_it_says() {
     let tiny: Vec<i64> = manifest.shapes[1].dimensions.iter().map(|d| d.1).collect();
     assert_eq!(tiny, [3, 5, 7, 15]);
 
-    let fills: Vec<&Fill> = manifest
+    let fills: Vec<Fill> = manifest
         .arguments
         .iter()
         .filter_map(|a| match &a.kind {
-            ArgumentKind::Buffer { fill, .. } => Some(fill),
+            ArgumentKind::Buffer { fill, .. } => Some(fill.on(&[], a.dtype).unwrap()),
             ArgumentKind::Scalar { .. } | ArgumentKind::Tma { .. } => None,
         })
         .collect();
@@ -145,18 +145,18 @@ fn a_full_manifest_means_what_it_says() {
     assert_eq!(
         fills,
         [
-            &Fill::Normal {
+            Fill::Normal {
                 mean: 0.0,
                 std: 1.0
             },
-            &Fill::Uniform {
+            Fill::Uniform {
                 low: -1.0,
                 high: 1.0
             },
-            &zero,
-            &Fill::Integers { low: 0, high: 8 },
-            &zero,
-            &zero,
+            zero.clone(),
+            Fill::Integers { low: 0, high: 8 },
+            zero.clone(),
+            zero,
         ]
     );
     let Some(Baseline {

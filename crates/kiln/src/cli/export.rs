@@ -9,7 +9,7 @@ use super::positive;
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// Numbers of the studies, one per shape [default: of the kernel tuned last, the latest of each shape]
-    #[arg(value_name = "STUDY")]
+    #[arg(value_name = "STUDY", value_parser = super::study_number)]
     pub studies: Vec<u64>,
     /// What the package is for
     #[arg(long, value_enum)]
@@ -26,7 +26,12 @@ pub struct ExportArgs {
     )]
     pub winners: Option<PathBuf>,
     /// The kernel the winners are of: a manifest or a folder with a kiln.toml
-    #[arg(long, value_name = "PATH", requires = "winners")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "winners",
+        conflicts_with = "studies"
+    )]
     pub manifest: Option<PathBuf>,
     /// GPU architectures to compile for, e.g. sm_90a [default: that of the studies' device]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -38,7 +43,7 @@ pub struct ExportArgs {
     #[arg(long)]
     pub force: bool,
     /// A folder of the project
-    #[arg(long, default_value = ".")]
+    #[arg(long, default_value = ".", conflicts_with = "winners")]
     pub project: PathBuf,
     /// Print one JSON document
     #[arg(long)]

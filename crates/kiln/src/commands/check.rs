@@ -1,13 +1,14 @@
 //! `kiln check`: what a manifest means here, without running anything but, on demand, the reference.
 
 mod compiled;
+mod draws;
 mod stages;
 
 use std::sync::Arc;
 
 use kiln_core::admission::Admission;
 use kiln_core::architecture::Architecture;
-use kiln_core::manifest::Language;
+use kiln_core::manifest::{BaselineKind, Language};
 use kiln_core::protocol::DeviceInfo;
 use kiln_core::space::RuleKind;
 use kiln_core::trial::Assignment;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cache::{self, Cache};
 use crate::cli::CheckArgs;
+use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::oracle::Oracle;
 use crate::engine::worker::{Worker, WorkerKind};
@@ -26,6 +28,7 @@ use crate::report::terminal::{config_text, group_digits};
 use crate::task::{Task, risky_names};
 use crate::{gates, printer};
 use compiled::Compilation;
+use draws::DrawnRange;
 
 pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
     let mut file = project::read(&project::locate(args.path.as_deref())?)?;
@@ -51,8 +54,26 @@ pub fn run(args: &CheckArgs) -> Result<Exit, Failure> {
 /// What the task's check can tell; a weak one is refused.
 fn admit(task: &Task) -> Result<Admission, Failure> {
     let pool = CompilePool::new(Arc::new(Cache::open()?), 1);
-    let mut oracle = Oracle::new(task, &pool)?;
-    admission::admit(task, &mut oracle, cache::random_u64())
+    let secret = cache::random_u64();
+    if !can_try_baseline(task) {
+        let mut oracle = Oracle::new(task, &pool)?;
+        return admission::admit(task, &mut oracle, secret);
+    }
+    // `kiln tune` would find out before its first trial that the baseline is called wrong; here it costs seconds.
+    let mut bench = LiveBench::new(task, &pool)?;
+    let admission = bench.admit(secret)?;
+    bench.baseline(secret)?;
+    admission.ok_or_else(|| Failure::new(Exit::Bug, "a task on a device is always admitted"))
+}
+
+/// A baseline that runs wherever the reference does: one in C, on this machine's CPU.
+fn can_try_baseline(task: &Task) -> bool {
+    let baseline = task.manifest().baseline.as_ref().map(|b| &b.kind);
+    !task.is_cuda()
+        && matches!(
+            baseline,
+            Some(BaselineKind::C { .. } | BaselineKind::Config { .. })
+        )
 }
 
 /// The device a manifest is judged for without running it: this machine's CPU, or an architecture.
@@ -73,9 +94,10 @@ fn nominal_device(architecture: &str) -> Result<DeviceInfo, Failure> {
         // `--arch 89` and `--arch 8.9` mean sm_89.
         let digits: String = architecture.chars().filter(char::is_ascii_digit).collect();
         let meant = known.iter().find(|name| **name == format!("sm_{digits}"));
-        let hint = match meant {
-            Some(name) => format!("did you mean `{name}`?"),
-            None => format!("known: {}", known.join(", ")),
+        let hint = match (Architecture::of_product(architecture), meant) {
+            (Some(name), _) => format!("did you mean `{name}`?"),
+            (None, Some(name)) => format!("did you mean `{name}`?"),
+            (None, None) => format!("known: {}", known.join(", ")),
         };
         return Err(Failure::usage(format!("unknown architecture `{architecture}`")).hint(hint));
     }
@@ -122,6 +144,7 @@ struct SpaceReport {
     cartesian: u128,
     valid: Option<u128>,
     removed: Vec<Removed>,
+    draws: Vec<DrawnRange>,
     warnings: Vec<String>,
     compiled: Option<Compilation>,
     admission: Option<Admission>,
@@ -161,6 +184,7 @@ impl SpaceReport {
             cartesian: space.cartesian(),
             valid: space.count(),
             removed,
+            draws: draws::of(&file.manifest),
             warnings,
             compiled: None,
             admission: None,
@@ -221,6 +245,7 @@ impl SpaceReport {
                 lines.push(format!("{:>12} e.g. {}", "", config_text(example)));
             }
         }
+        lines.extend(self.draws.iter().map(DrawnRange::line));
         for warning in &self.warnings {
             lines.push(format!("warning: {warning}"));
         }
@@ -256,7 +281,7 @@ impl SpaceReport {
         json!({
             "schema_version": 1, "kernel": self.kernel, "device": self.device,
             "cartesian": self.cartesian as f64, "valid": self.valid.map(|v| v as f64),
-            "rejected": removed, "warnings": self.warnings, "compiled": compiled,
+            "rejected": removed, "draws": self.draws, "warnings": self.warnings, "compiled": compiled,
             "admission": self.admission,
         })
     }

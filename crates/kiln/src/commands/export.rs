@@ -13,6 +13,7 @@ use crate::export::winners::{self, Unproven, Winners};
 use crate::export::{self, Request};
 use crate::printer;
 use crate::project::{self, ManifestFile};
+use crate::report::terminal::shell_word;
 
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
@@ -147,15 +148,20 @@ fn counted(count: usize, what: &str) -> String {
 
 fn next(target: Target, package: &Package, out: &str) -> String {
     let name = export::identifier(&package.kernel);
+    let inside = |file: &str| shell_word(format!("{out}/{file}"));
     match target {
         Target::Torch => format!(
             "in Python, beside it: `import {}`",
             out.rsplit('/').next().unwrap_or(out)
         ),
-        Target::Cpp => format!("`#include \"{name}.hpp\"`; `sh {out}/build.sh` builds the example"),
-        Target::Rust => {
-            format!("`cargo run --release --manifest-path {out}/Cargo.toml --example run`")
-        }
+        Target::Cpp => format!(
+            "`#include \"{name}.hpp\"`; `sh {}` builds the example",
+            inside("build.sh")
+        ),
+        Target::Rust => format!(
+            "`cargo run --release --manifest-path {} --example run`",
+            inside("Cargo.toml")
+        ),
         Target::Header => "include it before the source".into(),
         Target::Cubin | Target::Json => {
             format!("what runs where is in {out}/{}", export::package::FILE)

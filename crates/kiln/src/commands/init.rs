@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::packed::{self, Existing};
 use crate::printer;
 use crate::project::MANIFEST_NAME;
+use crate::report::terminal::shell_word;
 
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let shown = args.source.display();
@@ -40,16 +41,17 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     printer::data(&path.display().to_string());
     if args.entry.is_none() && !first.others.is_empty() {
         printer::talk(&format!(
-            "took `{}`; `{shown}` also has {}: `kiln init {shown} --force --entry NAME` takes another",
+            "took `{}`; `{shown}` also has {}: `kiln init {} --force --entry NAME` takes another",
             first.entry,
-            quoted(&first.others)
+            quoted(&first.others),
+            shell_word(shown.to_string())
         ));
     }
     for file in first.beside {
         write_beside(&args.source, file, Existing::from_force(args.force))?;
     }
     let folder = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
-        Some(folder) => format!(" {}", folder.display()),
+        Some(folder) => format!(" {}", shell_word(folder.display().to_string())),
         None => String::new(),
     };
     printer::talk(&format!(
@@ -59,46 +61,46 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// A reference or baseline that is there stays, with `--force` too: it is the author's, and may be older and
-/// better than the source is now. Only one that kiln wrote for another function is of no use to this one.
+/// With `--force` what kiln wrote and nobody changed since is written anew: it is of an older version of the function,
+/// or of another one. What somebody wrote or changed stays, unless it is for another function and so of no use to this one.
 fn write_beside(source: &Path, file: Beside, existing: Existing) -> Result<(), Failure> {
     let path = source.with_file_name(&file.name);
     let shown = path.display();
-    let mut replaced = "wrote";
-    if path.symlink_metadata().is_ok() {
-        match (is_for_another(&path, &file), existing) {
-            (true, Existing::Replace) => replaced = "replaced",
-            (true, Existing::Keep) => {
-                printer::talk(&format!(
-                    "kept {shown}, which `kiln init` wrote for another function: `--force` replaces it"
-                ));
-                return Ok(());
+    let is_there = path.symlink_metadata();
+    let kept = |why: &str| {
+        printer::talk(&format!("kept {shown}, which {why}"));
+        Ok(())
+    };
+    if let Ok(found) = &is_there {
+        let text = match found.is_file() {
+            true => fs::read_to_string(&path).unwrap_or_default(),
+            false => String::new(),
+        };
+        let is_for_another = file.is_for_another(&text);
+        let is_untouched = Beside::is_untouched(&text);
+        match existing {
+            _ if text == file.text => return kept("was there"),
+            Existing::Keep if is_for_another => {
+                return kept("`kiln init` wrote for another function: `--force` replaces it");
             }
-            (false, _) => {
-                printer::talk(&format!("kept {shown}, which was there"));
-                return Ok(());
+            Existing::Keep if is_untouched => {
+                return kept("`kiln init` wrote from an older version: `--force` replaces it");
             }
+            Existing::Replace if is_for_another || is_untouched => {}
+            _ if Beside::is_written_by_init(&text) => {
+                return kept("was edited since `kiln init` wrote it");
+            }
+            _ => return kept("was there"),
         }
     }
     packed::write(file.text.into_bytes(), &path, existing)
         .map_err(|e| e.hint("`kiln init --force` writes what is missing"))?;
-    printer::talk(&format!("{replaced} {shown}: {}", file.what));
+    let done = match is_there {
+        Ok(_) => "replaced",
+        Err(_) => "wrote",
+    };
+    printer::talk(&format!("{done} {shown}: {}", file.what));
     Ok(())
-}
-
-/// Whether kiln's own note at the top of a file is there, and names another source or function.
-fn is_for_another(path: &Path, file: &Beside) -> bool {
-    let note = |text: &str| -> Vec<String> {
-        let lines = text.lines().take_while(|line| line.starts_with("//"));
-        lines.map(str::to_string).collect()
-    };
-    let is_plain_file = path.symlink_metadata().is_ok_and(|found| found.is_file());
-    let Ok(text) = fs::read_to_string(path) else {
-        return false;
-    };
-    is_plain_file
-        && text.starts_with("// Written by `kiln init`")
-        && note(&text) != note(&file.text)
 }
 
 fn quoted(names: &[String]) -> String {

@@ -25,6 +25,7 @@ use crate::gate::{Origin, Side, Stage, judge, parse_config};
 use crate::learn::history::Past;
 use crate::learn::{lessons, now_unix_ms, sources};
 use crate::printer;
+use crate::report::terminal::shell_word;
 use crate::store::{SqliteStore, Store};
 use crate::task::Task;
 use incumbent::Incumbent;
@@ -303,7 +304,9 @@ fn tell(args: &IterateArgs, iteration: &Iteration) -> Result<(), Failure> {
 }
 
 fn path_text(path: Option<&Path>) -> String {
-    path.map_or(String::new(), |path| format!(" {}", path.display()))
+    path.map_or(String::new(), |path| {
+        format!(" {}", shell_word(path.display().to_string()))
+    })
 }
 
 fn exit(answer: Answer) -> Exit {

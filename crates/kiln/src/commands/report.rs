@@ -132,6 +132,11 @@ fn find(args: &ReportArgs) -> Result<Found, Failure> {
 
 /// A recording is a study without its store.
 fn recorded(args: &ReportArgs, file: &Path) -> Result<Found, Failure> {
+    if file.is_dir() {
+        let why = crate::cli::study_number(&file.to_string_lossy());
+        return Err(Failure::usage(why.err().unwrap_or_default())
+            .hint("`kiln studies list` shows the numbers"));
+    }
     if !file.exists() {
         return Err(Failure::usage(format!(
             "`{}` is neither the number of a study nor a recording",

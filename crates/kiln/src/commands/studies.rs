@@ -235,10 +235,11 @@ fn record(
         printer::document(&document);
     } else {
         printer::talk(&format!(
-            "recorded study {} with {} trials in {to} ({}); `kiln tune --replay {to}` repeats it",
+            "recorded study {} with {} trials in {to} ({}); `kiln tune --replay {}` repeats it",
             study.id,
             study.trials.len(),
-            report::terminal::human_bytes(bytes)
+            report::terminal::human_bytes(bytes),
+            report::terminal::shell_word(to.clone())
         ));
     }
     Ok(Exit::Success)

@@ -5,17 +5,23 @@ use std::time::{Duration, Instant};
 
 use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
-use kiln_core::trial::{Assignment, CompileFacts, Crash, CrashCause, Outcome, Phase, Spent, Trial};
+use kiln_core::trial::{
+    Assignment, CompileFacts, Crash, CrashCause, Fault, NumericFault, Outcome, Phase, Spent, Trial,
+};
 
 use super::compile_pool::{Build, Built, CompilePool};
 use super::confirm::{Candidate, Confirmer};
 use super::crew::Crew;
 use super::evaluate::{self, Contender, Seeds};
 use super::oracle::Oracle;
+use super::oracle::advice::about_indices;
 use super::worker::{Starting, Worker, WorkerKind};
 use super::{admission, broken, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::task::{Part, Source, Task};
+
+/// A whole output that is off by less, in the Euclidean norm, is most likely rounded.
+const SMALL_RELATIVE_ERROR: f64 = 1e-2;
 
 /// What became of one config.
 pub struct Tried {
@@ -210,6 +216,50 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
     failure.hint("the baseline takes exactly the kernel's parameters")
 }
 
+/// What is most likely to be done about it comes first.
+fn unusable_baseline(task: &Task, outcome: &Outcome) -> Failure {
+    let failure = Failure::usage(format!("the baseline is not usable: {outcome}"));
+    let fault = match outcome {
+        Outcome::Wrong(mismatch) => Some(&mismatch.fault),
+        _ => None,
+    };
+    let is_lost = match fault {
+        Some(Fault::Canary { .. }) => true,
+        Some(Fault::Numerics(fault)) => fault.nonfinite > 0,
+        _ => matches!(outcome, Outcome::Crashed(_)),
+    };
+    let indices = about_indices(task).filter(|_| is_lost);
+    let rounding = match fault {
+        Some(Fault::Numerics(fault)) => rounding_hint(task, fault),
+        _ => None,
+    };
+    let hints = indices.into_iter().chain(rounding);
+    hints
+        .fold(failure, Failure::hint)
+        .hint("baseline and reference must compute the same; nothing was tuned")
+}
+
+/// An answer that is nearly right everywhere, and misses the reference in double precision by what its own type loses in
+/// long sums: not a mistake of the function, but of what is allowed.
+fn rounding_hint(task: &Task, fault: &NumericFault) -> Option<String> {
+    let manifest = task.manifest();
+    let argument = manifest.arguments.iter().find(|a| a.name == fault.argument);
+    let dtype = argument?.dtype;
+    let error = fault.relative_error?;
+    let is_rounding = dtype.is_float()
+        && fault.nonfinite == 0
+        && fault.unwritten == 0
+        && error < SMALL_RELATIVE_ERROR;
+    is_rounding.then(|| {
+        format!(
+            "the whole of `{}` is off by {error:.1e} only, which rounding in `{dtype}` may explain: sums over many elements \
+             lose more than kiln allows by default; if that is so here, allow it, e.g. `{dtype} = {{ rtol = 1e-3, atol = 1e-3 }}` \
+             in [tolerance]",
+            fault.argument
+        )
+    })
+}
+
 impl Bench for LiveBench<'_> {
     fn admit(&mut self, secret: u64) -> Result<Option<Admission>, Failure> {
         self.start_early()?;
@@ -220,11 +270,7 @@ impl Bench for LiveBench<'_> {
         let baseline = self.baseline.clone();
         let outcome = self.measure(&baseline, secret)?;
         if outcome.measurement().is_none() {
-            return Err(Failure::new(
-                Exit::Usage,
-                format!("the baseline is not usable: {outcome}"),
-            )
-            .hint("baseline and reference must compute the same; nothing was tuned"));
+            return Err(unusable_baseline(self.task, &outcome));
         }
         Ok((self.baseline_label.clone(), outcome))
     }

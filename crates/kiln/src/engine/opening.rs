@@ -5,6 +5,7 @@ use kiln_core::event::{Earlier, Event, Identity, LearntConstraint, StudyHeader};
 use kiln_core::lesson::Lesson;
 use kiln_core::study::Study;
 use kiln_core::trial::Trial;
+use kiln_core::verdict;
 
 use super::earlier::EarlierChoice;
 use super::tune::{Observer, Options, Recorded};
@@ -247,7 +248,15 @@ pub fn recorded_study(recorded: &RecordedFile) -> Result<Study, Failure> {
             spent: None,
         }))
     }));
-    let confirmed = recording.confirmation.clone();
+    // A file says what its author wants; the verdict is what its samples say.
+    let confirmed = recording.confirmation.clone().map(|mut confirmation| {
+        if let Some(winner) = &mut confirmation.winner {
+            let (baseline, own) = (&winner.baseline_rounds_ns, &winner.winner_rounds_ns);
+            let margin = task.manifest().confirm.margin;
+            winner.comparison = verdict::compare(baseline, own, margin, recording.seed);
+        }
+        confirmation
+    });
     events.extend(confirmed.map(|c| Event::Confirmed(Box::new(c))));
     if recording.finished {
         events.push(Event::StudyFinished);

@@ -1,6 +1,6 @@
 //! Expected outputs: computed by the reference in a process of its own, never near a candidate.
 
-mod advice;
+pub mod advice;
 mod unwritten;
 
 use std::collections::VecDeque;
@@ -17,6 +17,7 @@ use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd, WorkerK
 use super::{broken, evaluate, interrupted};
 use crate::exit::Failure;
 use crate::task::{Part, Program, Task};
+use advice::about_indices;
 
 /// A reference may be far slower than the kernel.
 const REFERENCE_DEADLINE: Duration = Duration::from_secs(600);
@@ -92,7 +93,7 @@ impl Oracle {
             return Ok(Arc::clone(&answer.outputs));
         }
         let outputs = self.answer(task, shape, seed, None)?;
-        let weak = |e: BadReference| self.not_to_judge_by(e, shape);
+        let weak = |e: BadReference| self.not_to_judge_by(e, task, shape);
         for output in &outputs {
             output.validate(task.manifest().nonfinite).map_err(weak)?;
         }
@@ -115,8 +116,13 @@ impl Oracle {
         Ok(outputs)
     }
 
-    fn not_to_judge_by(&self, why: BadReference, shape: &Shape) -> Failure {
-        let failure = Failure::usage(format!("shape `{}`: {why}", shape.name)).hint(
+    fn not_to_judge_by(&self, why: BadReference, task: &Task, shape: &Shape) -> Failure {
+        let failure = Failure::usage(format!("shape `{}`: {why}", shape.name));
+        let indices = match why {
+            BadReference::Nonfinite { .. } => about_indices(task),
+            _ => None,
+        };
+        let failure = indices.into_iter().fold(failure, Failure::hint).hint(
             "change how inputs are drawn, the reference, or the tolerance; \
              `nonfinite = \"match\"` in [tolerance] allows NaN and infinity",
         );

@@ -423,6 +423,9 @@ impl<'t> Together<'t, '_> {
             .iter()
             .map(|t| t.manifest().target().weight)
             .collect();
+        // Only their ratios count, and sums of the largest numbers are none.
+        let largest = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let weights: Vec<f64> = weights.iter().map(|w| w / largest).collect();
         let (configs, rows) = choice::matrix(&self.studies);
         let covers = cover::covers(&rows, &weights, self.aim.objective);
         let chosen = choice::enough(&covers, self.aim.configs);

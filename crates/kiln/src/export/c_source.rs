@@ -70,14 +70,33 @@ pub fn compile_flags(plan: &Plan) -> Vec<String> {
     let mut flags: Vec<String> = plan
         .flags
         .iter()
-        .filter(|flag| !is_for_linking(flag))
+        .filter(|flag| !is_for_linking(flag) && !is_whole_program(flag))
         .cloned()
         .collect();
+    // Names are hidden object by object, which leaves nothing to be optimised while linking; also where the compiler has it on.
+    flags.push("-fno-lto".into());
     flags.push("-fPIC".into());
     flags.push("-I.".into());
     flags.push(format!("-I{manifest_dir}"));
     flags.extend(plan.include_dirs.iter().map(|dir| format!("-I{dir}")));
     flags
+}
+
+/// Whether a flag puts compiling off until all is linked.
+fn is_whole_program(flag: &str) -> bool {
+    flag == "-flto" || flag.starts_with("-flto=")
+}
+
+/// What is not as it was when it was tuned, in words for the package.
+pub fn notes(plan: &Plan) -> Vec<String> {
+    let left_out = plan.flags.iter().filter(|flag| is_whole_program(flag));
+    left_out
+        .map(|flag| {
+            format!(
+                "`{flag}` is left out where the source is built: every config is an object of its own"
+            )
+        })
+        .collect()
 }
 
 fn is_for_linking(flag: &str) -> bool {

@@ -112,7 +112,7 @@ fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     for config in &plan.configs {
         text.push_str(&config_text(plan, config)?);
     }
-    text.push_str(&chooser(plan));
+    text.push_str(&chooser(plan)?);
     match plan.language {
         Language::C => text.push_str(&c_kernel::c_runner(plan)?),
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
@@ -217,7 +217,7 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn chooser(plan: &Plan) -> String {
+fn chooser(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from(
         "/// What runs on a problem, and why.\nstruct Choice {\n    int config;\n    /// The shape whose config it is.\n    const Known *from;\n    \
          /// That very shape was tuned; otherwise it is the nearest one whose config is legal here.\n    bool exact;\n};\n\n\
@@ -248,7 +248,16 @@ fn chooser(plan: &Plan) -> String {
         })
         .collect();
     let checked = |d: &String| format!("    at_least_one(d.{}, \"{d}\");\n", names::safe(d));
-    let checks: String = plan.dimensions.iter().map(checked).collect();
+    let mut checks: String = plan.dimensions.iter().map(checked).collect();
+    for relation in &plan.relations {
+        let (holds, told) = plan.relation(relation, CODE)?;
+        let name = &relation.dimension;
+        let field = names::safe(name);
+        let _ = writeln!(
+            checks,
+            "    related({holds}, d.{field}, {name:?}, {told:?});"
+        );
+    }
     let _ = writeln!(
         text,
         "/// The config for a problem: its own, else that of the nearest shape on which it is legal. An error where there is none.\n\
@@ -262,7 +271,7 @@ fn chooser(plan: &Plan) -> String {
         distances.join(" + "),
         plan.kernel
     );
-    text
+    Ok(text)
 }
 
 /// The C++ type that stands for an element.
@@ -372,14 +381,29 @@ pub fn half_bits(
     Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
+/// The function of the package that refuses extents no kernel was checked with.
+pub fn axis_check(argument: &Argument) -> &'static str {
+    match &argument.kind {
+        ArgumentKind::Buffer {
+            role: Role::Scratch | Role::Zeroed,
+            ..
+        } => "workspace_axis",
+        _ => "buffer_axis",
+    }
+}
+
 /// The bytes of a buffer, as an expression.
 fn bytes_of(plan: &Plan, argument: &Argument, value: &ConfigArgument) -> Result<String, Failure> {
     let ConfigArgument::Buffer(extents) = value else {
         return Ok("0".into());
     };
+    let axis = axis_check(argument);
     let mut product = format!("INT64_C({})", argument.dtype.size_bytes());
     for extent in plan.ints(extents, CODE)? {
-        product = format!("multiply({product}, {extent})");
+        product = format!(
+            "multiply({product}, {axis}({extent}, \"{}\"))",
+            argument.name
+        );
     }
     Ok(product)
 }
@@ -399,7 +423,11 @@ fn alignment_checks(plan: &Plan, indent: &str) -> String {
     };
     let line = |(_, a): (usize, &Argument)| {
         let name = parameter(a);
-        format!("{indent}aligned({name}, \"{}\");\n", a.name)
+        let address = match plan.language {
+            Language::Cuda => name,
+            Language::C => format!("{name}.data"),
+        };
+        format!("{indent}aligned({address}, \"{}\");\n", a.name)
     };
     plan.buffers(given).map(line).collect()
 }

@@ -209,20 +209,22 @@ fn replaces(to: &Path, existing: Existing) -> Result<bool, Failure> {
                 .hint("--force replaces it, --out writes to another folder"),
         );
     }
+    /// So many names fit into an error.
+    const NAMED: usize = 8;
     let strangers = sealed::strangers(to)?;
-    match strangers.as_slice() {
-        [] => Ok(true),
-        [first, more @ ..] => Err(Failure::usage(format!(
-            "`{shown}` holds files that are not the package's: {first}{}",
-            match more.len() {
-                0 => String::new(),
-                count => format!(" and {count} more"),
-            }
-        ))
-        .hint(
-            "move them away, or name another folder with --out: --force deletes nothing of yours",
-        )),
+    if strangers.is_empty() {
+        return Ok(true);
     }
+    let more = match strangers.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let named: Vec<&str> = strangers.iter().take(NAMED).map(String::as_str).collect();
+    Err(Failure::usage(format!(
+        "`{shown}` holds files that are not the package's as it was exported: {}{more}",
+        named.join(", ")
+    ))
+    .hint("move them away, or name another folder with --out: --force deletes nothing of yours"))
 }
 
 /// A path that stays inside the folder it is relative to.

@@ -240,6 +240,12 @@ impl Package {
         self.configs.iter().find(|c| c.id == id)
     }
 
+    /// A study has a verdict; a file of winners says what it wants.
+    fn is_claimed(&self) -> bool {
+        let mut entries = self.dispatch.iter();
+        entries.any(|entry| entry.evidence.verdict.is_none())
+    }
+
     /// For whoever opens the folder.
     pub fn readme(&self) -> String {
         let mut text = format!("# {}\n\n", self.kernel);
@@ -250,6 +256,8 @@ impl Package {
             self.created,
             self.target.name(),
             match self.confirmed {
+                true if self.is_claimed() =>
+                    "Every config won a confirmation on its shape, as claimed by the file below; kiln did not see it.",
                 true => "Every config won a confirmation on its shape.",
                 false =>
                     "**Not every config in it was confirmed** as it is here; `confirmed` below says which.",
@@ -300,7 +308,11 @@ impl Package {
                     .map_or("not measured".into(), |[low, high]| format!(
                         "{low:.2} to {high:.2}"
                     )),
-                if entry.confirmed { "yes" } else { "no" },
+                match (entry.confirmed, e.verdict.is_some()) {
+                    (false, _) => "no",
+                    (true, true) => "yes",
+                    (true, false) => "claimed",
+                },
                 kiln_core::escape::markdown(&e.from),
                 kiln_core::escape::markdown(&e.device),
                 e.date

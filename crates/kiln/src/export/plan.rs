@@ -16,6 +16,7 @@ use kiln_core::value::Value;
 use super::files::sha256;
 use super::names;
 use super::package::{Dispatch, Image};
+use super::relations::{self, Relation};
 use super::winners::Winners;
 use crate::exit::Failure;
 use crate::project::ManifestFile;
@@ -42,8 +43,8 @@ pub struct Plan {
     pub parameters: Vec<(String, Option<Value>)>,
     /// Dimensions that follow from parameters.
     pub computed: Vec<(String, Expr)>,
-    /// Dimensions that every shape of the manifest works out from others, by the same formula.
-    pub relations: Vec<(String, Expr)>,
+    /// Dimensions that follow from others in every shape, and have to in every call.
+    pub relations: Vec<Relation>,
     /// Where a dimension is read from a tensor: its name, the argument, the axis.
     pub inferred: Vec<(String, usize, usize)>,
     pub arguments: Vec<Argument>,
@@ -124,7 +125,7 @@ impl Plan {
                 .collect(),
             parameters: Vec::new(),
             computed: Vec::new(),
-            relations: relations(manifest),
+            relations: relations::of(manifest),
             inferred: Vec::new(),
             arguments: manifest.arguments.clone(),
             settable: settable(&manifest.arguments),
@@ -273,21 +274,30 @@ impl Plan {
         text.map_err(|e| self.not_emitted(e))
     }
 
+    /// Whether a relation holds, and how it is written in the manifest.
+    pub fn relation(&self, relation: &Relation, code: Code) -> Result<(String, String), Failure> {
+        let mut conditions = Vec::new();
+        for condition in relation.conditions() {
+            let condition = condition.map_err(|e| {
+                Failure::usage(format!(
+                    "`{}` cannot be exported: dimension `{}`: {e}",
+                    self.kernel, relation.dimension
+                ))
+                .hint("write the dimension as a plain expression over others")
+            })?;
+            conditions.push(self.truth(&condition, code)?);
+        }
+        let or = match code {
+            Code::Python => " or ",
+            Code::Cpp | Code::Rust => " || ",
+        };
+        Ok((conditions.join(or), relation.told()))
+    }
+
     fn not_emitted(&self, error: NotEmitted) -> Failure {
         Failure::usage(format!("`{}` cannot be exported: {error}", self.kernel))
             .hint("write the expression with whole numbers, `//`, comparisons and kiln's functions")
     }
-}
-
-fn relations(manifest: &Manifest) -> Vec<(String, Expr)> {
-    let Some((first, others)) = manifest.shapes.split_first() else {
-        return Vec::new();
-    };
-    let shared = |(name, expr): &&(String, Expr)| {
-        let same = |(other, formula): &(String, Expr)| other == name && formula.says_the_same(expr);
-        others.iter().all(|shape| shape.formulas.iter().any(same))
-    };
-    first.formulas.iter().filter(shared).cloned().collect()
 }
 
 /// The number a scalar has whatever the shape and the config.

@@ -276,17 +276,25 @@ fn parameter_kinds(plan: &Plan) -> Vec<String> {
 /// Dimensions that follow from others: a caller who says both, or whose tensors do, may be wrong.
 fn relations(plan: &Plan) -> Result<String, Failure> {
     let mut out = format!(
-        "\n# Dimensions that follow from others: what it is, what it has to be, and why.\ndef relations({}):\n    return [\n",
+        "\n# Dimensions that follow from others: what it is, and what it may be by which formula.\ndef relations({}):\n    return [\n",
         safe_names(plan)
     );
-    for (dimension, expr) in &plan.relations {
+    for relation in &plan.relations {
+        let mut allowed = String::new();
+        for formula in &relation.formulas {
+            let _ = write!(
+                allowed,
+                "({}, {}), ",
+                plan.int(formula, CODE)?,
+                text(formula.text().trim())
+            );
+        }
         let _ = writeln!(
             out,
-            "        ({}, {}, {}, {}),",
-            text(dimension),
-            names::safe(dimension),
-            plan.int(expr, CODE)?,
-            text(expr.text().trim())
+            "        ({}, {}, [{}]),",
+            text(&relation.dimension),
+            names::safe(&relation.dimension),
+            allowed.trim_end_matches(", ")
         );
     }
     out.push_str("    ]\n\n");

@@ -14,7 +14,7 @@ use kiln_core::value::Value;
 
 use super::c_source;
 use super::cpp::{
-    config_number, fill_number, half_bits, parameter, swizzle_number, tensor_map_type,
+    axis_check, config_number, fill_number, half_bits, parameter, swizzle_number, tensor_map_type,
 };
 use super::files::Folder;
 use super::header;
@@ -94,7 +94,7 @@ fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
     for config in &plan.configs {
         text.push_str(&config_text(plan, config)?);
     }
-    text.push_str(&chooser(plan));
+    text.push_str(&chooser(plan)?);
     match plan.language {
         Language::C => text.push_str(&c_kernel::c_runner(plan)?),
         Language::Cuda => text.push_str(&cuda_kernel::cuda_runner(plan)?),
@@ -210,7 +210,7 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn chooser(plan: &Plan) -> String {
+fn chooser(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from(
         "/// Whether a config may run on a problem. Where a constraint or the launch cannot be worked out, it may not.\n\
          fn legal(config: usize, d: &Dimensions) -> bool {\n    let holds = match config {\n",
@@ -236,7 +236,16 @@ fn chooser(plan: &Plan) -> String {
         })
         .collect();
     let checked = |d: &String| format!("    at_least_one(d.{}, {d:?})?;\n", names::safe(d));
-    let checks: String = plan.dimensions.iter().map(checked).collect();
+    let mut checks: String = plan.dimensions.iter().map(checked).collect();
+    for relation in &plan.relations {
+        let (holds, told) = plan.relation(relation, CODE)?;
+        let name = &relation.dimension;
+        let field = names::safe(name);
+        let _ = writeln!(
+            checks,
+            "    related({holds}, d.{field}, {name:?}, {told:?})?;"
+        );
+    }
     let _ = writeln!(
         text,
         "        _ => Ok(false),\n    }};\n    holds.unwrap_or(false)\n}}\n\n\
@@ -254,7 +263,7 @@ fn chooser(plan: &Plan) -> String {
             plan.kernel
         ),
     );
-    text
+    Ok(text)
 }
 
 fn element(dtype: DType) -> &'static str {
@@ -283,13 +292,21 @@ fn scalar(plan: &Plan, argument: &Argument, value: &ConfigArgument) -> Result<St
     })
 }
 
-fn elements_of(plan: &Plan, value: &ConfigArgument) -> Result<String, Failure> {
+fn elements_of(
+    plan: &Plan,
+    argument: &Argument,
+    value: &ConfigArgument,
+) -> Result<String, Failure> {
     let ConfigArgument::Buffer(extents) = value else {
         return Ok("0".into());
     };
+    let axis = axis_check(argument);
     let mut product = "1_i64".to_string();
     for extent in plan.ints(extents, CODE)? {
-        product = format!("multiply({product}, {extent})?");
+        product = format!(
+            "multiply({product}, {axis}({extent}, {:?})?)?",
+            argument.name
+        );
     }
     Ok(product)
 }

@@ -115,29 +115,88 @@ fn listed(folder: &Path) -> Result<(BTreeMap<String, String>, Vec<String>), Fail
     }
 }
 
-/// Whether Python, `build.sh` or cargo makes such a file from what a package lists.
+/// Whether Python, `build.sh` or cargo makes exactly such a file from what a package lists.
 fn is_made(sums: &BTreeMap<String, String>, name: &str) -> bool {
-    let is_bytecode = name.ends_with(".pyc") && name.contains("__pycache__/");
-    let by_script = sums.contains_key("build.sh")
-        && !name.contains('/')
-        && (name == "example" || name.ends_with(".o") || name.ends_with(".a"));
-    let by_cargo =
-        sums.contains_key("Cargo.toml") && (name == "Cargo.lock" || name.starts_with("target/"));
-    is_bytecode || by_script || by_cargo
+    is_bytecode(sums, name) || is_by_script(sums, name) || is_by_cargo(sums, name)
 }
 
-/// Files of a folder that its list does not name, and that no build or interpreter made from what it names.
+/// `folder/__pycache__/module.cpython-311.pyc` of a `folder/module.py`.
+fn is_bytecode(sums: &BTreeMap<String, String>, name: &str) -> bool {
+    let Some((folder, file)) = name
+        .rsplit_once("__pycache__/")
+        .filter(|(folder, _)| folder.is_empty() || folder.ends_with('/'))
+    else {
+        return false;
+    };
+    let module = file.split('.').next().unwrap_or_default();
+    file.ends_with(".pyc") && sums.contains_key(&format!("{folder}{module}.py"))
+}
+
+/// The example, the library, and an object for every unit.
+fn is_by_script(sums: &BTreeMap<String, String>, name: &str) -> bool {
+    if !sums.contains_key("build.sh") || name.contains('/') {
+        return false;
+    }
+    let object = name.strip_suffix(".o").map(|unit| format!("{unit}.c"));
+    let library = name
+        .strip_prefix("lib")
+        .and_then(|name| name.strip_suffix(".a"))
+        .map(|name| format!("{name}.hpp"));
+    let from = object.or(library).unwrap_or_else(|| match name {
+        "example" => "example.cpp".into(),
+        _ => String::new(),
+    });
+    sums.contains_key(&from)
+}
+
+/// What lies where cargo puts what it builds.
+fn is_by_cargo(sums: &BTreeMap<String, String>, name: &str) -> bool {
+    const OWN: [&str; 3] = [
+        "CACHEDIR.TAG",
+        ".rustc_info.json",
+        ".rustdoc_fingerprint.json",
+    ];
+    if !sums.contains_key("Cargo.toml") {
+        return false;
+    }
+    let Some(inner) = name.strip_prefix("target/") else {
+        return name == "Cargo.lock";
+    };
+    let mut folders = inner.split('/');
+    let is_profile = |folder: &str| ["debug", "release", "doc", "tmp"].contains(&folder);
+    let first = folders.next().unwrap_or_default();
+    match folders.next() {
+        None => OWN.contains(&first),
+        // A folder for every platform that was named.
+        Some(second) => {
+            is_profile(first)
+                || (first.contains('-') && (is_profile(second) || OWN.contains(&second)))
+        }
+    }
+}
+
+/// What a new package must not replace: files of a folder that its list does not name and that no build or interpreter made
+/// from what it names, and files that are not as they were exported.
 pub fn strangers(folder: &Path) -> Result<Vec<String>, Failure> {
     let found = contents(folder)?;
     let (sums, _) = listed(folder)?;
-    let files = found.files.into_iter();
-    let strange =
-        files.filter(|name| name != SUMS && !sums.contains_key(name) && !is_made(&sums, name));
-    let odd = found.odd.into_iter();
-    Ok(strange
-        .map(|n| format!("`{}`", printable(&n)))
-        .chain(odd)
-        .collect())
+    let mut strange = found.odd;
+    for name in found.files.iter().filter(|name| *name != SUMS) {
+        let shown = printable(name);
+        match sums.get(name) {
+            None if is_made(&sums, name) => {}
+            None => strange.push(format!("`{shown}`")),
+            Some(sum) => {
+                let own = digest(&folder.join(name)).map_err(|e| {
+                    Failure::bad_path(format!("cannot read `{}`", folder.join(name).display()), &e)
+                })?;
+                if own != *sum {
+                    strange.push(format!("`{shown}` (changed since it was exported)"));
+                }
+            }
+        }
+    }
+    Ok(strange)
 }
 
 /// What a folder is, held against its list.
@@ -250,6 +309,56 @@ fn digest(path: &Path) -> io::Result<String> {
         match file.read(&mut buffer)? {
             0 => return Ok(hexadecimal(&hasher.finalize())),
             count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_built_from_a_package_is_taken_for_built() {
+        let listed = [
+            "build.sh",
+            "example.cpp",
+            "k.hpp",
+            "k_c0.c",
+            "Cargo.toml",
+            "__init__.py",
+            "source/ref.py",
+        ];
+        let sums: BTreeMap<String, String> = listed
+            .iter()
+            .map(|name| (name.to_string(), String::new()))
+            .collect();
+        for made in [
+            "example",
+            "libk.a",
+            "k_c0.o",
+            "Cargo.lock",
+            "target/CACHEDIR.TAG",
+            "target/release/deps/k.d",
+            "target/x86_64-unknown-linux-gnu/release/k",
+            "__pycache__/__init__.cpython-311.pyc",
+            "source/__pycache__/ref.cpython-313.opt-1.pyc",
+        ] {
+            assert!(is_made(&sums, made), "{made}");
+        }
+        for own in [
+            "notes.txt",
+            "mine.o",
+            "libmine.a",
+            "main",
+            "target/notes.txt",
+            "target/mine/notes.txt",
+            "src/target/release/x",
+            "__pycache__/mine.txt",
+            "__pycache__/mine.cpython-311.pyc",
+            "source/__pycache__/__init__.cpython-311.pyc",
+            "my__pycache__/__init__.cpython-311.pyc",
+        ] {
+            assert!(!is_made(&sums, own), "{own}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::gate::git;
 use crate::project::ManifestFile;
 use crate::publishable::{self, Obstacle};
-use crate::task::includes::included;
+use crate::task::includes::{imported, included};
 
 /// More than this is data, not source; a package would be no fun to share.
 const MOST_BYTES: u64 = 64 << 20;
@@ -150,21 +150,4 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
         .hint("draw inputs instead of reading them from a file"));
     }
     fs::read(path).map_err(|e| Failure::bad_path(format!("cannot read `{shown}`"), &e))
-}
-
-/// Modules that lie beside a Python file and that it imports.
-fn imported(from: &Path, text: &str) -> Vec<PathBuf> {
-    let dir = from.parent().unwrap_or(Path::new("/"));
-    let names = text.lines().filter_map(|line| {
-        let line = line.trim_start();
-        line.strip_prefix("import ")
-            .or_else(|| line.strip_prefix("from "))
-    });
-    names
-        .flat_map(|rest| rest.split(" import ").next().unwrap_or_default().split(','))
-        .filter_map(|name| name.split_whitespace().next())
-        .map(|name| dir.join(format!("{}.py", name.split('.').next().unwrap_or_default())))
-        .filter(|path| path.is_file())
-        .filter_map(|path| path.canonicalize().ok())
-        .collect()
 }

@@ -210,6 +210,28 @@ struct Listed {
 }
 
 impl Listed {
+    /// Why it would not count as a winner if a study said no more; nothing where it would.
+    fn unproven(&self, file: &ManifestFile) -> Option<String> {
+        let Some([low, high]) = self.ratio_ci_95 else {
+            return Some("no `ratio_ci_95`".into());
+        };
+        let target = file.manifest.baseline.as_ref().map_or(1.0, |b| b.target);
+        let margin = file.manifest.confirm.margin;
+        // As with studies: below 1 the question is whether it comes that near.
+        let (is_reached, least) = match target < 1.0 {
+            true => (low >= target, target),
+            false => (low > 1.0 + margin.max(0.0), 1.0 + margin.max(0.0)),
+        };
+        if !is_reached {
+            return Some(format!(
+                "its interval [{low:?}, {high:?}] is not wholly above {least:?}"
+            ));
+        }
+        let missing = [("device", &self.device), ("date", &self.date)];
+        let missing = missing.iter().find(|(_, text)| text.trim().is_empty());
+        missing.map(|(key, _)| format!("no `{key}`"))
+    }
+
     /// What no measurement can have given.
     fn nonsense(&self, nothing_to_set: bool) -> Option<String> {
         if self.config.is_empty() && !nothing_to_set {
@@ -291,19 +313,27 @@ pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<W
         {
             return Err(bad(format!("shape `{}` is listed twice", entry.shape)));
         }
-        let confirmed = entry.ratio_ci_95.is_some_and(|[low, _]| low > 1.0);
-        if !confirmed {
-            unconfirmed.push(entry.shape.clone());
+        let same = winners
+            .chosen
+            .iter()
+            .find(|c: &&Chosen| c.dimensions == shape.dimensions);
+        if let Some(other) = same {
+            return Err(bad(format!(
+                "shapes `{}` and `{}` have the same dimensions: a call could not tell them apart",
+                other.shape, entry.shape
+            ))
+            .hint("list one of them"));
         }
+        let open = entry.unproven(file);
+        let confirmed = open.is_none();
+        unconfirmed.extend(open.map(|why| format!("{} ({why})", entry.shape)));
         winners.chosen.push(Chosen {
             shape: shape.name.clone(),
             dimensions: shape.dimensions.clone(),
             config: config(file, &entry).map_err(bad)?,
             confirmed,
             evidence: Evidence {
-                from: path
-                    .file_name()
-                    .map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
+                from: file_name(path),
                 speedup: entry.ratio,
                 speedup_ci_95: entry.ratio_ci_95,
                 time_us: entry.time_us,
@@ -322,7 +352,19 @@ pub fn of_file(path: &Path, file: &ManifestFile, unproven: Unproven) -> Result<W
         ))
         .hint("`--unconfirmed` exports them all the same; the package then says so"));
     }
+    let is_claimed = |c: &Chosen| c.evidence.speedup.is_some();
+    if winners.chosen.iter().any(is_claimed) {
+        winners.notes.push(format!(
+        "speedups are as claimed by `{}`, not confirmed by kiln here; `kiln verify` measures them",
+        kiln_core::diagnostic::printable(&file_name(path))
+    ));
+    }
     Ok(winners)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }
 
 /// The listed values as the manifest's own: there a boolean may be written as 0 or 1.

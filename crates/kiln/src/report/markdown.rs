@@ -9,6 +9,19 @@ use super::{json, next_step, notes, reproduce_command};
 
 const FASTEST_SHOWN: usize = 5;
 
+/// What is between backticks stays code; the rest is text and nothing else.
+fn prose(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escape(text);
+    }
+    let shown = |(at, part): (usize, &&str)| match at % 2 {
+        0 => escape(part),
+        _ => format!("`{part}`"),
+    };
+    parts.iter().enumerate().map(shown).collect()
+}
+
 pub fn text(study: &Study) -> String {
     let header = &study.header;
     let dimensions = header.dimensions.iter();
@@ -44,7 +57,7 @@ pub fn text(study: &Study) -> String {
             String::new(),
             format!("{}.", escape(&c.sentence)),
             String::new(),
-            fenced(&flags_text(&winner.config)),
+            fenced(&flags_text(study, &winner.config)),
             String::new(),
         ]);
     }
@@ -80,7 +93,7 @@ pub fn text(study: &Study) -> String {
             .iter()
             .map(|note| format!("- {}", escape(note))),
     );
-    lines.push(format!("- next: {}", escape(&next_step(study))));
+    lines.push(format!("- next: {}", prose(&next_step(study))));
     lines.push(String::new());
     lines.push(format!("kiln {}:", escape(&header.kiln_version)));
     lines.push(String::new());
@@ -110,4 +123,18 @@ fn fenced(text: &str) -> String {
     }
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}sh\n{}\n{fence}", text.replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_stay_code_and_the_rest_is_escaped() {
+        assert_eq!(
+            prose("<b>; `kiln report` shows *all*"),
+            format!("{}`kiln report`{}", escape("<b>; "), escape(" shows *all*"))
+        );
+        assert_eq!(prose("one ` only"), escape("one ` only"));
+    }
 }

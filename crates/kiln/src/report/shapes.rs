@@ -89,8 +89,13 @@ pub fn exit_code(found: &Findings) -> Exit {
     }
 }
 
+fn is_weighted(found: &Findings) -> bool {
+    found.aim.objective == Objective::Geomean && found.weights.iter().any(|w| *w != 1.0)
+}
+
 fn objective(found: &Findings) -> &'static str {
     match found.aim.objective {
+        Objective::Geomean if is_weighted(found) => "weighted geometric mean",
         Objective::Geomean => "geometric mean",
         Objective::Worst => "least of all shapes",
     }
@@ -117,11 +122,11 @@ pub fn curve(covers: &[Cover], shapes: usize) -> String {
 }
 
 /// Over the confirmed speedups of the shapes.
-fn confirmed(found: &Findings) -> Option<f64> {
+fn confirmed(found: &Findings, weights: &[f64]) -> Option<f64> {
     let speedups: Option<Vec<(f64, f64)>> = found
         .studies
         .iter()
-        .zip(&found.weights)
+        .zip(weights)
         .map(|(study, weight)| Some((study.winner()?.comparison.speedup, *weight)))
         .collect();
     let speedups = speedups?;
@@ -149,8 +154,12 @@ pub fn summary(found: &Findings, store: &str) -> String {
         ));
     }
     lines.push(String::new());
-    match confirmed(found) {
-        Some(value) => lines.push(format!("  {value:.2}x  {}, confirmed", objective(found))),
+    match confirmed(found, &found.weights) {
+        Some(value) => lines.push(format!(
+            "  {value:.2}x  {}, confirmed{}",
+            objective(found),
+            beside(found)
+        )),
         None => lines.push("  not every shape has a confirmed config".into()),
     }
     lines.push(String::new());
@@ -209,11 +218,43 @@ pub fn summary(found: &Findings, store: &str) -> String {
     let ids: Vec<String> = found.studies.iter().map(|s| s.id.to_string()).collect();
     lines.push(format!("  studies   {} in {store}", ids.join(", ")));
     lines.push(String::new());
-    lines.push(format!(
-        "next: `kiln export {} --to torch` (or cpp, rust, header, json)",
-        ids.join(" ")
-    ));
+    let usable: Vec<String> = found
+        .studies
+        .iter()
+        .filter(|study| is_faster(study))
+        .map(|study| study.id.to_string())
+        .collect();
+    lines.push(match usable.is_empty() {
+        true => "next: raise --trials, widen the tunables or change the kernel; `kiln report STUDY` shows every trial of a shape".into(),
+        false => format!(
+            "next: `kiln export {} --to torch` (or cpp, rust, header, json)",
+            usable.join(" ")
+        ),
+    });
     lines.join("\n")
+}
+
+fn is_faster(study: &Study) -> bool {
+    let verdict = study.winner().map(|w| w.comparison.verdict);
+    verdict == Some(Verdict::Faster)
+}
+
+/// What one number over all shapes does not say.
+fn beside(found: &Findings) -> String {
+    let mut text = String::new();
+    if is_weighted(found) {
+        let plain = confirmed(found, &vec![1.0; found.weights.len()]);
+        text += &plain.map_or(String::new(), |plain| {
+            format!(" ({plain:.2}x without weights)")
+        });
+    }
+    let shapes = found.studies.len();
+    match found.studies.iter().filter(|s| !is_faster(s)).count() {
+        0 => {}
+        all if all == shapes => text += "; no shape is faster",
+        some => text += &format!("; {some} of {shapes} shapes are not faster"),
+    }
+    text
 }
 
 fn chosen(found: &Findings) -> Vec<usize> {
@@ -259,7 +300,7 @@ pub fn document(found: &Findings, store: &str) -> Value {
         "schema_version": 1,
         "success": exit_code(found) == Exit::Success,
         "objective": found.aim.objective,
-        "value": confirmed(found),
+        "value": confirmed(found, &found.weights),
         "chosen": chosen(found).iter().map(|at| config(&found.configs[*at])).collect::<Vec<_>>(),
         "covers": found.covers.iter().map(cover).collect::<Vec<_>>(),
         "configs": found.configs.len(),

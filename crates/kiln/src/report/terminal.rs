@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kiln_core::diagnostic::{printable, printable_lines};
 use kiln_core::event::Winner;
+use kiln_core::manifest::Manifest;
 use kiln_core::protocol::Caches;
 use kiln_core::stats::Interval;
 use kiln_core::study::Study;
@@ -62,7 +63,7 @@ pub fn summary(study: &Study, store: &str) -> String {
                 &trial,
             ));
             lines.push(format!("  config    {}", config_text(&winner.config)));
-            lines.push(format!("  flags     {}", flags_text(&winner.config)));
+            lines.push(format!("  flags     {}", flags_text(study, &winner.config)));
             lines.extend(beside_the_verdict(study, winner));
         }
         None => lines.push(match (&study.stop, study.best()) {
@@ -347,13 +348,20 @@ pub fn shell_word(text: String) -> String {
     }
 }
 
-/// The config as compiler flags, ready for a shell.
-pub fn flags_text(config: &Assignment) -> String {
-    let flags: Vec<String> = config
+/// The flags of the manifest and the config as more of them, ready for a shell.
+pub fn flags_text(study: &Study, config: &Assignment) -> String {
+    let kernel = manifest_of(study).map(|m| m.kernel);
+    let own = kernel.into_iter().flat_map(|kernel| kernel.flags);
+    let defines = config
         .iter()
-        .map(|(name, value)| shell_word(format!("-D{name}={}", value.define())))
-        .collect();
+        .map(|(name, value)| format!("-D{name}={}", value.define()));
+    let flags: Vec<String> = own.chain(defines).map(shell_word).collect();
     printable(&flags.join(" "))
+}
+
+/// `None` for studies of kilns that did not keep it.
+pub fn manifest_of(study: &Study) -> Option<Manifest> {
+    Manifest::parse(&study.header.manifest_text).ok()
 }
 
 /// Every trial, in order.

@@ -14,7 +14,7 @@ use kiln_core::manifest::{
 use kiln_core::protocol::{CompileJob, Tool};
 use kiln_core::trial::Assignment;
 use kiln_core::value::Value;
-use kiln_device::cc::FIXED_FLAGS;
+use kiln_device::cc::{FIXED_FLAGS, is_linked_apart};
 use kiln_device::python::Mode;
 
 use super::includes::has_word;
@@ -279,6 +279,8 @@ impl Task {
                 parts.extend(command.iter().cloned());
                 parts.push("flags".into());
                 parts.extend(FIXED_FLAGS.iter().map(|flag| flag.to_string()));
+                // Images of earlier versions set the processor's mode.
+                parts.extend(is_linked_apart(&job).then(|| "linked apart".to_string()));
             }
             cuda => {
                 parts.push(format!("{cuda:?}"));
@@ -427,7 +429,7 @@ impl Task {
             for shape in &self.manifest().shapes {
                 for argument in &self.manifest().arguments {
                     if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                        && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                        && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                         && !files.contains(&path)
                     {
                         files.push(path);
@@ -445,7 +447,7 @@ impl Task {
             for argument in &self.manifest().arguments {
                 files.extend(self.reference_array(shape, &argument.name).ok().flatten());
                 if let ArgumentKind::Buffer { fill, .. } = &argument.kind
-                    && let Ok(Fill::File { path }) = self.resolved_fill(fill, shape)
+                    && let Ok(Fill::File { path }) = self.resolved_fill(argument, fill, shape)
                 {
                     files.push(path);
                 }

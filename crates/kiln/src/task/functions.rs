@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use kiln_core::compiler_flags::{self, Dialect};
 use kiln_core::diagnostic::Diagnostic;
 use kiln_core::manifest::{
-    BaselineKind, Language, Reference, code_only, plain_name, wrong_parameters,
+    BaselineKind, Language, Reference, code_only, function_names, plain_name, wrong_parameters,
 };
 
-use super::includes::{has_word, words};
+use super::includes::has_word;
 use super::{ReferenceFile, Task};
 use crate::exit::Failure;
 use crate::settings;
@@ -64,9 +64,15 @@ impl Task {
                     .hint("the name is there only in a comment, a string, or the name of a header"),
                 false => problem,
             };
-            let near = texts.iter().flat_map(|(_, text)| words(text));
+            let functions: Vec<String> = texts
+                .iter()
+                .flat_map(|(_, text)| match is_python {
+                    true => python_functions(text),
+                    false => function_names(text),
+                })
+                .collect();
+            let near = functions.iter().map(String::as_str);
             let near = kiln_core::diagnostic::nearest(function, near);
-            let near = near.filter(|near| *near != function);
             let hint = near.map(|near| format!("did you mean `{near}`?"));
             let problem = hint.into_iter().fold(problem, Diagnostic::hint);
             return Err(self.file.error(&problem));
@@ -169,6 +175,16 @@ impl Task {
             .into_iter()
             .find(|name| !folders.iter().any(|folder| folder.join(name).is_file()))
     }
+}
+
+fn python_functions(text: &str) -> Vec<String> {
+    let definitions = text.lines().filter_map(|line| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("async ").unwrap_or(line);
+        let (name, _) = line.strip_prefix("def ")?.split_once('(')?;
+        Some(name.trim().to_string())
+    });
+    definitions.collect()
 }
 
 fn name_of(path: &Path) -> String {

@@ -152,7 +152,7 @@ impl Task {
                     dtype: argument.dtype,
                     extents,
                     role: *role,
-                    fill: self.resolved_fill(fill, shape)?,
+                    fill: self.resolved_fill(argument, fill, shape)?,
                     seen_as,
                 })
             }
@@ -188,12 +188,24 @@ impl Task {
         }
     }
 
-    pub(super) fn resolved_fill(&self, fill: &Fill, shape: &Shape) -> Result<Fill, Failure> {
-        let Fill::File { path } = fill else {
-            return Ok(fill.clone());
+    pub(super) fn resolved_fill(
+        &self,
+        argument: &Argument,
+        fill: &FillRule,
+        shape: &Shape,
+    ) -> Result<Fill, Failure> {
+        let bad = |why: BadRange| {
+            let told = format!("the draw of argument `{}`: {}", argument.name, why.message);
+            let label = format!("on shape `{}`", shape.name);
+            self.file
+                .error(&Diagnostic::new(told, argument.span.clone()).label(label))
         };
-        let path = self.data_file(path, &[("{shape}", &shape.name)])?;
-        Ok(Fill::File { path })
+        match fill.on(&shape.dimensions, argument.dtype).map_err(bad)? {
+            Fill::File { path } => Ok(Fill::File {
+                path: self.data_file(&path, &[("{shape}", &shape.name)])?,
+            }),
+            other => Ok(other),
+        }
     }
 
     /// A data file inside the project, with the placeholders of its pattern filled in.

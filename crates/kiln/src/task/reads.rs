@@ -16,7 +16,7 @@ use kiln_core::protocol::{CompileJob, Request, Response, Tool};
 use kiln_core::trial::{Assignment, CompileFailure};
 use kiln_device::includes::{Reached, reachable};
 
-use super::includes::included;
+use super::includes::{imported, included};
 use super::{ReferenceFile, Source, Task};
 use crate::cache::Cache;
 use crate::engine::compile_pool::Build;
@@ -37,6 +37,23 @@ pub struct KernelFile {
     pub text: String,
     /// Whether the compiler reads it, or could where it does not say; otherwise a directive names it.
     pub is_read: bool,
+}
+
+/// What files in Python import from beside them, and what that imports.
+fn modules(files: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut open: Vec<PathBuf> = files.iter().cloned().collect();
+    let mut found = BTreeSet::new();
+    while let Some(path) = open.pop() {
+        if path.extension().is_none_or(|e| e != "py") {
+            continue;
+        }
+        for module in imported(&path, &text_of(&path)) {
+            if found.insert(module.clone()) {
+                open.push(module);
+            }
+        }
+    }
+    found
 }
 
 impl Task {
@@ -66,7 +83,9 @@ impl Task {
         // Behind the others, and only where there are any: older studies of kernels without them stay what they are.
         let mut builds = self.kernel_builds();
         builds.extend(self.other_builds());
-        for path in self.read_where_possible(&builds).difference(&known) {
+        let mut others = self.read_where_possible(&builds);
+        others.extend(modules(&known));
+        for path in others.difference(&known) {
             let bytes = fs::read(path).unwrap_or_default();
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(&bytes);

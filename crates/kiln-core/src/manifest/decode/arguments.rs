@@ -7,7 +7,8 @@ use super::{Problems, settings, tma};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expression::Expr;
-use crate::manifest::{Argument, ArgumentKind, Fill, Language, Role};
+use crate::manifest::fill::{default_integers, default_range, whole_range};
+use crate::manifest::{Argument, ArgumentKind, Fill, FillRule, Language, Role};
 
 pub(super) fn decode(
     text: &str,
@@ -168,8 +169,10 @@ fn buffer(
         );
     }
     let fill = match role {
-        Role::Input | Role::InOut => fill(name, table, dtype, problems),
-        Role::Output | Role::Scratch | Role::Zeroed => Fill::Constant { value: 0.0 },
+        Role::Input | Role::InOut => fill(text, name, table, dtype, names, problems),
+        Role::Output | Role::Scratch | Role::Zeroed => {
+            FillRule::Fixed(Fill::Constant { value: 0.0 })
+        }
     };
     ArgumentKind::Buffer {
         shape,
@@ -189,12 +192,14 @@ fn default_fill(dtype: DType) -> Fill {
     }
 }
 
-fn default_integers(dtype: DType) -> Fill {
-    let low = if whole_range(dtype).0 < 0 { -8 } else { 0 };
-    Fill::Integers { low, high: 8 }
-}
-
-fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Problems) -> Fill {
+fn fill(
+    text: &str,
+    name: &str,
+    table: &Section,
+    dtype: Option<DType>,
+    names: &Names,
+    problems: &mut Problems,
+) -> FillRule {
     if let (Some(path), true) = (table.written_text("file"), table.has("draw")) {
         problems.push(
             Diagnostic::new(
@@ -206,11 +211,11 @@ fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Proble
     }
     if let Some(path) = table.written_text("file") {
         placeholders(&path, &["shape"], problems);
-        return Fill::File { path: path.value };
+        return FillRule::Fixed(Fill::File { path: path.value });
     }
     let dtype = dtype.unwrap_or(DType::F64);
     let Some(item) = table.get("draw") else {
-        return default_fill(dtype);
+        return FillRule::Fixed(default_fill(dtype));
     };
     let settings = table.key_section("draw");
     let word = match &settings {
@@ -219,13 +224,14 @@ fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Proble
     };
     if let Some(settings) = &settings {
         stray_settings(&word, settings, problems);
+        numbers_only(&word, settings, problems);
     }
     let number = |key: &str, default: f64| {
         let written = settings.as_ref().and_then(|s| s.number(key));
         written.unwrap_or(default)
     };
     let problem = |message: String| Diagnostic::new(message, item.span());
-    match word.as_str() {
+    FillRule::Fixed(match word.as_str() {
         "normal" | "uniform" if !dtype.is_float() => {
             problems.push(
                 problem(format!(
@@ -249,7 +255,10 @@ fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Proble
             }
             Fill::Uniform { low, high }
         }
-        "integers" => integers(dtype, item.span(), settings.as_ref(), problems),
+        "integers" => {
+            let settings = settings.as_ref();
+            return integers(text, dtype, item.span(), settings, names, problems);
+        }
         "iota" => Fill::Iota,
         "ones" => Fill::Constant { value: 1.0 },
         "constant" => {
@@ -274,7 +283,7 @@ fn fill(name: &str, table: &Section, dtype: Option<DType>, problems: &mut Proble
             Fill::Constant { value }
         }
         _ => Fill::Constant { value: 0.0 },
-    }
+    })
 }
 
 /// Settings that the chosen kind of draw does not have.
@@ -298,30 +307,42 @@ fn stray_settings(word: &str, settings: &Section, problems: &mut Problems) {
 }
 
 fn integers(
+    text: &str,
     dtype: DType,
     span: std::ops::Range<usize>,
     settings: Option<&Section>,
+    names: &Names,
     problems: &mut Problems,
-) -> Fill {
-    let Fill::Integers {
-        low: default_low,
-        high: default_high,
-    } = default_integers(dtype)
-    else {
-        return Fill::Iota;
-    };
-    let mut end = |key: &str, default: i64| {
-        let Some(item) = settings.and_then(|s| s.get(key)) else {
-            return default;
-        };
-        if item.get_ref().is_float() {
+) -> FillRule {
+    let (default_low, default_high) = default_range(dtype);
+    let written = |key: &str| settings.and_then(|s| s.get(key));
+    let is_expression = |key: &str| written(key).is_some_and(|item| item.get_ref().is_str());
+    let depends = is_expression("low") || is_expression("high");
+    let mut is_whole = true;
+    for key in ["low", "high"] {
+        if let Some(item) = written(key).filter(|item| item.get_ref().is_float()) {
+            is_whole = false;
             problems.push(
                 Diagnostic::new(format!("`{key}` of `integers` must be whole"), item.span())
                     .label("expected an integer"),
             );
         }
-        whole(item).unwrap_or(default)
-    };
+    }
+    if depends && is_whole {
+        let scope = Scope::Dimensions(
+            "what a kernel is given cannot depend on how it is tuned; use the shape's dimensions",
+        );
+        let mut end = |key: &str, default: i64| match written(key) {
+            Some(item) => expressions::read(text, item, scope, names, problems),
+            None => Expr::constant(default),
+        };
+        // What it comes to is looked at on every shape, once those are known to be right.
+        return FillRule::Integers {
+            low: end("low", default_low),
+            high: end("high", default_high),
+        };
+    }
+    let end = |key: &str, default: i64| written(key).and_then(whole).unwrap_or(default);
     let (low, high) = (end("low", default_low), end("high", default_high));
     let (least, most) = whole_range(dtype);
     if low > high {
@@ -341,24 +362,20 @@ fn integers(
             .label(format!("it holds {least} to {most} exactly")),
         );
     }
-    Fill::Integers { low, high }
+    FillRule::Fixed(Fill::Integers { low, high })
 }
 
-/// The integers a type holds exactly, as far as 64 bits go.
-pub(super) fn whole_range(dtype: DType) -> (i64, i64) {
-    let symmetric = |bits: u32| (-(1_i64 << bits), 1_i64 << bits);
-    match dtype {
-        DType::F16 => symmetric(11),
-        DType::Bf16 => symmetric(8),
-        DType::F32 => symmetric(24),
-        DType::F64 => symmetric(53),
-        DType::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
-        DType::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        DType::I32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        DType::I64 => (i64::MIN, i64::MAX),
-        DType::U8 => (0, i64::from(u8::MAX)),
-        DType::U16 => (0, i64::from(u16::MAX)),
-        DType::U32 => (0, i64::from(u32::MAX)),
-        DType::U64 => (0, i64::MAX),
+/// Only integers are drawn from a range over dimensions.
+fn numbers_only(word: &str, settings: &Section, problems: &mut Problems) {
+    if word == "integers" {
+        return;
+    }
+    for key in ["low", "high"] {
+        if let Some(item) = settings.get(key).filter(|item| item.get_ref().is_str()) {
+            problems.push(
+                Diagnostic::new(format!("`{key}` of `{word}` must be a number"), item.span())
+                    .label("only the ends of `integers` may be expressions"),
+            );
+        }
     }
 }

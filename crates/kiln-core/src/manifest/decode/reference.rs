@@ -6,7 +6,7 @@ use super::section::Section;
 use super::{Problems, launch, only_for_cuda};
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::manifest::{
-    Argument, ArgumentKind, Fill, Language, Reference, ReferencePrecision, Role, Shape, Spanned,
+    Argument, ArgumentKind, Language, Reference, ReferencePrecision, Role, Shape, Spanned,
     plain_name,
 };
 
@@ -122,9 +122,10 @@ fn is_output(argument: &Argument) -> bool {
 fn drawn_inputs_have_no_file(argument: &Argument, problems: &mut Problems) {
     if let ArgumentKind::Buffer {
         role: Role::Input | Role::InOut,
-        fill: Fill::Normal { .. } | Fill::Uniform { .. } | Fill::Integers { .. },
+        fill,
         ..
-    } = argument.kind
+    } = &argument.kind
+        && fill.is_drawn()
     {
         let name = &argument.name;
         problems.push(

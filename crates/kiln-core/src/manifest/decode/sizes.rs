@@ -7,14 +7,15 @@ use std::ops::RangeInclusive;
 use toml::de::DeTable;
 
 use super::Problems;
-use super::arguments::whole_range;
 use super::section::{Item, Section};
 use super::table;
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
 use crate::expression::Expr;
+use crate::manifest::fill::whole_range;
 use crate::manifest::{
-    ArgumentKind, BaselineKind, Launch, Manifest, Reference, Shape, Swizzle, ToleranceRule,
+    ArgumentKind, BaselineKind, FillRule, Launch, Manifest, Reference, Shape, Swizzle,
+    ToleranceRule,
 };
 use crate::value::Value;
 
@@ -45,8 +46,9 @@ pub(super) fn check<'a>(manifest: &Manifest, root: &'a DeTable<'a>, problems: &m
                 };
                 check_tile(manifest, &tile, &fields, problems);
             }
-            ArgumentKind::Buffer { shape, .. } => {
+            ArgumentKind::Buffer { shape, fill, .. } => {
                 check_buffer(manifest, &what, argument.dtype, shape, &fields, problems);
+                check_fill(manifest, &what, argument.dtype, fill, &fields, problems);
             }
         }
     }
@@ -160,6 +162,30 @@ fn check_buffer(
         if problems.found.len() > before {
             return;
         }
+    }
+}
+
+fn check_fill(
+    manifest: &Manifest,
+    what: &str,
+    dtype: DType,
+    fill: &FillRule,
+    fields: &Section,
+    problems: &mut Problems,
+) {
+    let wrong = manifest.shapes.iter().find_map(|shape| {
+        let why = fill.on(&shape.dimensions, dtype).err()?;
+        Some((shape, why))
+    });
+    if let (Some((shape, why)), Some(draw)) = (wrong, fields.key_section("draw")) {
+        let told = format!("the draw of {what}: {}", why.message);
+        // An end that is not written is the default, and the other one is wrong beside it.
+        let written = ["low", "high"].into_iter().find(|key| draw.has(key));
+        let item = draw
+            .get(why.end.key())
+            .or_else(|| draw.get(written.unwrap_or("kind")));
+        let span = item.map_or(draw.span.clone(), Item::span);
+        problems.push(Diagnostic::new(told, span).label(format!("on shape `{}`", shape.name)));
     }
 }
 

@@ -12,6 +12,53 @@ pub struct Beside {
     pub what: String,
 }
 
+/// Begins the line that says what the rest of a file was when it was written.
+const CHECKSUM: &str = "// Unchanged while its checksum is ";
+
+/// What was written before is told from what somebody has changed by this.
+fn checksum(text: &str) -> String {
+    let rest: String = text
+        .split_inclusive('\n')
+        .filter(|line| !line.starts_with(CHECKSUM))
+        .collect();
+    blake3::hash(rest.as_bytes()).to_hex()[..16].to_string()
+}
+
+/// The text with its checksum under the comment it begins with.
+fn sealed(text: String) -> String {
+    let lines = text.split_inclusive('\n');
+    let comment: usize = lines
+        .take_while(|line| line.starts_with("//"))
+        .map(str::len)
+        .sum();
+    let line = format!("{CHECKSUM}{}.\n", checksum(&text));
+    let (comment, rest) = text.split_at(comment);
+    format!("{comment}{line}{rest}")
+}
+
+impl Beside {
+    /// Whether `kiln init` wrote this, and nobody has changed it since.
+    pub fn is_untouched(text: &str) -> bool {
+        let told = text.lines().find_map(|line| line.strip_prefix(CHECKSUM));
+        told.is_some_and(|told| told.trim_end_matches('.') == checksum(text))
+    }
+
+    /// Whether `kiln init` wrote this, changed since or not.
+    pub fn is_written_by_init(text: &str) -> bool {
+        text.starts_with("// Written by `kiln init`")
+    }
+
+    /// Whether the comment at the top names another source or function than this one's.
+    pub fn is_for_another(&self, text: &str) -> bool {
+        let note = |text: &str| -> Vec<String> {
+            let lines = text.lines().take_while(|line| line.starts_with("//"));
+            let lines = lines.filter(|line| !line.starts_with(CHECKSUM));
+            lines.map(str::to_string).collect()
+        };
+        Beside::is_written_by_init(text) && note(text) != note(&self.text)
+    }
+}
+
 /// Floating types of C and CUDA that become `double`.
 const FLOATING: [&str; 2] = ["float", "_Float16"];
 
@@ -129,10 +176,10 @@ fn with_words_replaced(text: &str, replace: impl Fn(&str) -> Option<&'static str
 pub(super) fn reference(file_name: &str, entry: &str, suffix: &str, in_double: &str) -> Beside {
     Beside {
         name: format!("reference.{suffix}"),
-        text: format!(
+        text: sealed(format!(
             "// Written by `kiln init`: {file_name} as it was then, every float a double. What kiln tunes has to\n\
              // give the answers of this `{entry}`, so keep it plain, and do not change it with {file_name}.\n\n{in_double}"
-        ),
+        )),
         what: format!("your `{entry}` in double precision: the right answer"),
     }
 }
@@ -141,9 +188,9 @@ pub(super) fn reference(file_name: &str, entry: &str, suffix: &str, in_double: &
 pub(super) fn baseline(file_name: &str, entry: &str, suffix: &str, source: &str) -> Beside {
     Beside {
         name: format!("baseline.{suffix}"),
-        text: format!(
+        text: sealed(format!(
             "// Written by `kiln init`: {file_name} as it was then, the `{entry}` that is to be beaten.\n\n{source}"
-        ),
+        )),
         what: format!("your `{entry}` as it is: what is to be beaten"),
     }
 }
@@ -182,7 +229,7 @@ pub(super) const OPTIONS: [CompilerOption; 4] = [
 pub(super) fn under_options(file_name: &str, stem: &str) -> Beside {
     Beside {
         name: format!("{stem}_tunable.c"),
-        text: format!(
+        text: sealed(format!(
             r#"// Written by `kiln init`. This is what kiln tunes: {file_name}, unchanged, under options of the compiler. Each option
 // is a macro that kiln sets with -D. Better tunables are those you put into {file_name} yourself.
 
@@ -230,7 +277,7 @@ pub(super) fn under_options(file_name: &str, stem: &str) -> Beside {
 
 #include "{file_name}"
 "#
-        ),
+        )),
         what: format!("{file_name} under options of the compiler: what is tuned"),
     }
 }
@@ -238,6 +285,23 @@ pub(super) fn under_options(file_name: &str, stem: &str) -> Beside {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_changed_is_told_from_what_was_not() {
+        let source = "void f(float *x) { x[0] = 1; }\n";
+        let file = baseline("f.c", "f", "c", source);
+        assert!(Beside::is_untouched(&file.text) && !file.is_for_another(&file.text));
+        let edited = file.text.replace("= 1", "= 2");
+        assert!(!Beside::is_untouched(&edited) && Beside::is_written_by_init(&edited));
+        assert!(!file.is_for_another(&edited));
+        assert!(file.is_for_another(&baseline("f.c", "g", "c", source).text));
+        // From an older version of the same function.
+        let older = baseline("f.c", "f", "c", "void f(float *x) { x[0] = 0; }\n");
+        assert!(Beside::is_untouched(&older.text) && !file.is_for_another(&older.text));
+        assert!(!Beside::is_untouched("") && !Beside::is_untouched(source));
+        let windows = file.text.replace('\n', "\r\n");
+        assert!(!Beside::is_untouched(&windows));
+    }
 
     #[test]
     fn words_of_single_precision_become_double() {

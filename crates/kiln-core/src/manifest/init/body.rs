@@ -1,9 +1,12 @@
 //! What the body of a function says about its parameters: which integers are sizes, how large a buffer is and
 //! whether it is written. Guesses from the text of loops and subscripts; a person reads the result.
 
+mod indices;
+
 use std::collections::BTreeMap;
 
 use super::source::words;
+pub(super) use indices::Reach;
 
 /// Colours of a pixel, or a small matrix.
 const MOST_TOGETHER: u64 = 64;

@@ -1,9 +1,10 @@
 //! The dimensions and arguments of a first manifest, as far as the function shows them.
 
-use super::body::{self, Bounds, Use};
+use super::body::{self, Bounds, Reach, Use};
 use super::source::{Function, Parameter, Passing};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
+use crate::manifest::fill::whole_range;
 
 /// A size of the problem.
 #[derive(Debug, PartialEq)]
@@ -90,7 +91,20 @@ impl Guess {
                         }
                         Some(Shape { sizes, is_sure: extents.is_sure })
                     });
-                    buffer(p, shape, &names, roles.of_pointer(p))
+                    let is_integer = p.dtype.is_some_and(|d| !d.is_float());
+                    let reach = bounds.reach(&p.name, &buffers).filter(|_| is_integer);
+                    let values = match reach {
+                        None => Values::Any,
+                        Some(Reach::Unknown) => Values::Indices { below: None },
+                        Some(Reach::Below { sizes, factor }) => {
+                            let sizes = sizes.iter().map(|size| dimension_of(size));
+                            let sizes: Option<Vec<String>> = sizes.collect();
+                            let factor = factor.map(|f| format!("{f} * ")).unwrap_or_default();
+                            let below = sizes.map(|s| format!("{factor}{}", s.join(" * ")));
+                            Values::Indices { below }
+                        }
+                    };
+                    buffer(p, shape, values, &names, roles.of_pointer(p))
                 }
             })
             .collect();
@@ -219,9 +233,19 @@ struct Shape {
     is_sure: bool,
 }
 
+/// What the elements of a buffer are for.
+enum Values {
+    Any,
+    /// Subscripts of another buffer, and over dimensions what they stay below, where that can be seen.
+    Indices {
+        below: Option<String>,
+    },
+}
+
 fn buffer(
     parameter: &Parameter,
     shape: Option<Shape>,
+    values: Values,
     all: &[String],
     (role, doubt): (&str, Option<&str>),
 ) -> Argument {
@@ -233,7 +257,7 @@ fn buffer(
     notes.extend(doubt.map(String::from));
     let draw = match role {
         "output" => None,
-        _ => parameter.dtype.and_then(whole_range),
+        _ => parameter.dtype.and_then(|dtype| draw(dtype, &values)),
     };
     if draw.is_some() {
         notes.push("the values it may hold".to_string());
@@ -267,15 +291,30 @@ fn buffer(
     }
 }
 
-/// All values of a small integer type: pixels and samples use them, and by default only small numbers are
-/// drawn, for which a kernel that drops high bits is right. Wider integers may be anything, indices too.
-fn whole_range(dtype: DType) -> Option<&'static str> {
-    match dtype {
-        DType::I8 => Some(r#"{ kind = "integers", low = -128, high = 127 }"#),
-        DType::U8 => Some(r#"{ kind = "integers", low = 0, high = 255 }"#),
-        DType::I16 => Some(r#"{ kind = "integers", low = -32768, high = 32767 }"#),
-        DType::U16 => Some(r#"{ kind = "integers", low = 0, high = 65535 }"#),
-        _ => None,
+/// What integers are drawn from, where the default is not good enough. By default only small numbers are drawn, for which a
+/// kernel that drops high bits is right, so:
+///
+/// - Small types, pixels and samples, are drawn from all their values.
+/// - Subscripts are drawn from all that stay inside the buffer they choose from. Where its size cannot be seen, they are
+///   drawn from all values of the type: the reference then reads outside, and nothing is tuned before the author has said
+///   what they may be.
+fn draw(dtype: DType, values: &Values) -> Option<String> {
+    let is_small = dtype.size_bytes() < 4;
+    let (least, most) = whole_range(dtype);
+    let range = |low: i64, high: &str| {
+        Some(format!(
+            "{{ kind = \"integers\", low = {low}, high = {high} }}"
+        ))
+    };
+    match values {
+        _ if dtype.is_float() => None,
+        Values::Indices { below: Some(below) } if is_small => {
+            range(0, &format!("\"min({below} - 1, {most})\""))
+        }
+        Values::Indices { below: Some(below) } => range(0, &format!("\"{below} - 1\"")),
+        Values::Indices { below: None } => range(least, &most.to_string()),
+        Values::Any if is_small => range(least, &most.to_string()),
+        Values::Any => None,
     }
 }
 

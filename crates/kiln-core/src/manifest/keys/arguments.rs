@@ -108,14 +108,14 @@ static DRAW: Table = table(
         ),
         Key::optional(
             "low",
-            &[ANY_NUMBER],
-            "Least value of `uniform` (default 0) and `integers` (default -8, or 0 for unsigned types).",
+            &[ANY_NUMBER, Kind::Expression],
+            "Least value of `uniform` (default 0) and `integers` (default -8, or 0 for unsigned types; may be an expression over dimensions).",
             "low = -1",
         ),
         Key::optional(
             "high",
-            &[ANY_NUMBER],
-            "Greatest value of `uniform` (default 1) and `integers` (default 8, included).",
+            &[ANY_NUMBER, Kind::Expression],
+            "Greatest value of `uniform` (default 1) and `integers` (default 8, included; may be an expression over dimensions).",
             "high = 1",
         ),
         Key::optional("mean", &[ANY_NUMBER], "Mean of `normal`.", "mean = 0").or("0"),

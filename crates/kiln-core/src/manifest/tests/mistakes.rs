@@ -175,6 +175,31 @@ const MISTAKES: &[Mistake] = &[
         "x = { dtype = \"i8\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = 300 } }",
     ),
     saxpy(
+        "draw from an empty range over dimensions",
+        X,
+        "x = { dtype = \"i32\", shape = [\"N\"], draw = { kind = \"integers\", low = 1, high = \"N // 4096\" } }",
+    ),
+    saxpy(
+        "draw over dimensions that does not fit",
+        X,
+        "x = { dtype = \"u8\", shape = [\"N\"], draw = { kind = \"integers\", high = \"N - 1\" } }",
+    ),
+    saxpy(
+        "draw over a dimension that does not exist",
+        X,
+        "x = { dtype = \"i32\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = \"NCOLS - 1\" } }",
+    ),
+    saxpy(
+        "draw that depends on a tunable",
+        X,
+        "x = { dtype = \"i32\", shape = [\"N\"], draw = { kind = \"integers\", low = 0, high = \"BLOCK\" } }",
+    ),
+    saxpy(
+        "fractions between sizes",
+        X,
+        "x = { dtype = \"f32\", shape = [\"N\"], draw = { kind = \"uniform\", low = 0, high = \"N\" } }",
+    ),
+    saxpy(
         "fractions in an integer",
         X,
         "x = { dtype = \"i8\", shape = [\"N\"], draw = \"normal\" }",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
+use crate::manifest::{Fill, FillRule};
 
 #[test]
 fn divisors_are_shared() {
@@ -138,9 +139,9 @@ fn sweeps_and_files_say_nothing() {
     let mut input = manifest(&attention(), "");
     for argument in &mut input.arguments {
         if let ArgumentKind::Buffer { fill, .. } = &mut argument.kind {
-            *fill = Fill::File {
+            *fill = FillRule::Fixed(Fill::File {
                 path: "x.npy".into(),
-            };
+            });
         }
     }
     assert!(Unseen::of(&input).unwrap_err().contains("files"));

@@ -1,7 +1,7 @@
 //! The inputs of a task, as stand-ins for its kernels see them.
 
 use kiln_core::admission::InputContents;
-use kiln_core::manifest::{ArgumentKind, Fill, Role};
+use kiln_core::manifest::{ArgumentKind, Role};
 use kiln_core::precision::Coarser;
 use kiln_core::protocol::{ArgumentSpec, Problem, Refusal};
 use kiln_device::contents;
@@ -39,9 +39,9 @@ pub(super) fn is_drawn_input(kind: &ArgumentKind) -> bool {
         kind,
         ArgumentKind::Buffer {
             role: Role::Input | Role::InOut,
-            fill: Fill::Normal { .. } | Fill::Uniform { .. } | Fill::Integers { .. },
+            fill,
             ..
-        }
+        } if fill.is_drawn()
     )
 }
 

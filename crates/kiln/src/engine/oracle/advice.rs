@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kiln_core::manifest::Shape;
+use kiln_core::manifest::{ArgumentKind, Role, Shape};
 use kiln_core::protocol::Refusal;
 
 use crate::engine::worker::{WorkerEnd, WorkerKind};
@@ -36,7 +36,9 @@ pub(super) fn after(end: &WorkerEnd, task: &Task, shape: &Shape, program: &Progr
              buffers are exactly as large as declared"
         )
     });
-    let mut hints = legal.into_iter().chain(size);
+    let is_outside = outside_of(end).is_some();
+    let indices = about_indices(task).filter(|_| is_outside);
+    let mut hints = indices.into_iter().chain(legal).chain(size);
     match hints.next() {
         Some(first) => Advice {
             first,
@@ -47,6 +49,34 @@ pub(super) fn after(end: &WorkerEnd, task: &Task, shape: &Shape, program: &Progr
             others: Vec::new(),
         },
     }
+}
+
+/// Integers that nobody said anything about, where something read outside its buffers or came to nothing: are they indices?
+pub fn about_indices(task: &Task) -> Option<String> {
+    let unchosen = task.manifest().arguments.iter().filter_map(|argument| {
+        let ArgumentKind::Buffer {
+            role: Role::Input | Role::InOut,
+            fill,
+            ..
+        } = &argument.kind
+        else {
+            return None;
+        };
+        let (low, high) = fill.unchosen_range(argument.dtype)?;
+        Some((&argument.name, low, high))
+    });
+    let unchosen: Vec<_> = unchosen.collect();
+    let (first, ..) = unchosen.first()?;
+    let questions = unchosen.iter().map(|(name, low, high)| {
+        format!("is `{name}` used as an index? it is drawn from {low} to {high}")
+    });
+    let questions: Vec<String> = questions.collect();
+    let size = task.manifest().dimension_names().first().copied()?;
+    Some(format!(
+        "{}; an index is drawn from what stays inside: `{first} = {{ ..., draw = {{ kind = \"integers\", low = 0, \
+         high = \"{size} - 1\" }} }}`",
+        questions.join("; ")
+    ))
 }
 
 /// Whether it looked outside its buffers, and beside which, where that is known.

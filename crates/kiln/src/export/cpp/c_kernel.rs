@@ -7,7 +7,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
     for (_, argument) in plan.buffers(&[Role::Input, Role::InOut, Role::Output]) {
         let constant = if argument.is_input() { "const " } else { "" };
         parameters.push(format!(
-            "{constant}{} *{}",
+            "View<{constant}{}> {}",
             element(argument.dtype),
             parameter(argument)
         ));
@@ -15,7 +15,8 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
     parameters.extend(scalar_parameters(plan)?);
     let mut text = format!(
         "\n/// Runs the kernel; buffers are contiguous, in the order and with the extents of the manifest, and begin at a multiple of\n\
-         /// 64 bytes.\n{}inline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
+         /// 64 bytes. One given as a container (`std::vector`, `std::span`, `kiln_export::Aligned`) has its size checked; a plain pointer\n\
+         /// has none, and is taken to be large enough.\n{}inline Choice run({}) {{\n{}    Choice choice = choose(d);\n    switch (choice.config) {{\n",
         scalar_comment(plan, ""),
         parameters.join(", "),
         alignment_checks(plan, "    ")
@@ -39,12 +40,18 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
                         );
                         passed.push(format!("kiln_a{place}.data()"));
                     }
-                    Role::Input => passed.push(format!(
-                        "const_cast<{} *>({})",
-                        element(argument.dtype),
-                        parameter(argument)
-                    )),
-                    Role::InOut | Role::Output => passed.push(parameter(argument)),
+                    Role::Input | Role::InOut | Role::Output => {
+                        let bytes = bytes_of(plan, argument, value)?;
+                        let given = parameter(argument);
+                        let _ =
+                            writeln!(text, "        {given}.fit({bytes}, \"{}\");", argument.name);
+                        passed.push(match role {
+                            Role::Input => {
+                                format!("const_cast<{} *>({given}.data)", element(argument.dtype))
+                            }
+                            _ => format!("{given}.data"),
+                        });
+                    }
                 },
                 ArgumentKind::Tma { .. } => {}
             }

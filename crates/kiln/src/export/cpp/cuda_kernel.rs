@@ -120,7 +120,8 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
             ConfigArgument::Buffer(_) => {
                 let _ = writeln!(
                     text,
-                    "            const void *kiln_a{place} = {};",
+                    "            static_cast<void>({});\n            const void *kiln_a{place} = {};",
+                    bytes_of(plan, argument, value)?,
                     parameter(argument)
                 );
             }

@@ -2,6 +2,13 @@
 
 use super::*;
 
+/// What both functions that run it are documented with. A function in C is trusted with its buffers: no check outside of it can tell
+/// how far a stride, an index or a bin leads.
+const SAFETY: &str = "///\n/// Dimensions, their relations, constraints, and the length and the beginning of every buffer are checked; what is wrong is an error.\n\
+    ///\n/// # Safety\n/// The kernel is a function in C, and must stay inside its buffers for these dimensions, these scalars and these contents. That was\n\
+    /// checked on the shapes in `KNOWN` with the default scalars and with contents as the manifest draws them: a stride, an index, or a number\n\
+    /// that a place follows from, has to be one that the kernel can take.\n";
+
 pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
     let mut text = String::from("unsafe extern \"C\" {\n");
     for config in &plan.configs {
@@ -32,7 +39,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
          if i64::try_from(found) != Ok(needed) {{\n        return Err(Error(format!(\"`{{name}}` has {{found}} elements, expected {{needed}}\")));\n    }}\n    \
          match memory::is_aligned(numbers) {{\n        true => Ok(()),\n        \
          false => Err(Error(format!(\"`{{name}}` begins at an address that is no multiple of 64 bytes; `Aligned` does\"))),\n    }}\n}}\n\n\
-         /// Runs the kernel; buffers have the extents of the manifest.\npub fn run({}) -> Result<Choice, Error> {{",
+         /// Runs the kernel; buffers have the extents of the manifest.\n{SAFETY}pub unsafe fn run({}) -> Result<Choice, Error> {{",
         parameters.join(", ")
     );
     if !plan.settable.is_empty() {
@@ -41,7 +48,8 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
         parameters.insert(1, "scalars: &Scalars".into());
         let _ = writeln!(
             text,
-            "    run_with(d, &Scalars::default(), {})\n}}\n\n/// The same with other scalars.\npub fn run_with({}) -> Result<Choice, Error> {{",
+            "    // SAFETY: the caller's promise.\n    unsafe {{ run_with(d, &Scalars::default(), {}) }}\n}}\n\n\
+             /// The same with other scalars.\n{SAFETY}pub unsafe fn run_with({}) -> Result<Choice, Error> {{",
             given.join(", "),
             parameters.join(", ")
         );
@@ -61,7 +69,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
                     passed.push(format!("(&raw mut kiln_a{place}).cast()"));
                 }
                 ArgumentKind::Buffer { role, .. } => {
-                    let count = elements_of(plan, value)?;
+                    let count = elements_of(plan, argument, value)?;
                     let given = parameter(argument);
                     match role {
                         Role::Scratch | Role::Zeroed => {
@@ -91,7 +99,7 @@ pub fn c_runner(plan: &Plan) -> Result<String, Failure> {
         let _ = writeln!(
             text,
             "            let mut arguments: [*mut std::ffi::c_void; {}] = [{}];\n            \
-             // SAFETY: one pointer per parameter, each to as much as the kernel reads and writes.\n            \
+             // SAFETY: one pointer per parameter, in order, to buffers of these dimensions; the rest is the caller's promise.\n            \
              unsafe {{ {}(arguments.as_mut_ptr()) }};\n        }}",
             passed.len(),
             passed.join(", "),

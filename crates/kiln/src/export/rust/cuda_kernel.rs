@@ -89,7 +89,7 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
             let sizes = plan
                 .scratch()
                 .map(|(place, a)| {
-                    let count = elements_of(plan, &config.arguments[place])?;
+                    let count = elements_of(plan, a, &config.arguments[place])?;
                     Ok(format!("multiply({count}, {})?", a.dtype.size_bytes()))
                 })
                 .collect::<Result<Vec<_>, Failure>>()?;
@@ -117,6 +117,11 @@ pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     for config in &plan.configs {
         let _ = writeln!(text, "            {} => {{", config_number(&config.id));
         for (place, (argument, value)) in plan.arguments.iter().zip(&config.arguments).enumerate() {
+            if matches!(value, ConfigArgument::Buffer(_)) {
+                let count = elements_of(plan, argument, value)?;
+                let size = argument.dtype.size_bytes();
+                let _ = writeln!(text, "                multiply({count}, {size})?;");
+            }
             let made = match value {
                 ConfigArgument::Scalar(_) => passed_scalar(plan, place, argument, value)?,
                 ConfigArgument::Buffer(_) => format!("buffers.{}", parameter(argument)),

@@ -105,7 +105,10 @@ pub fn example(plan: &Plan, crate_name: &str) -> Result<String, Failure> {
     let (head, run) = match plan.language {
         Language::C => (
             String::new(),
-            format!("    let choice = run(&d, {})?;\n", passed.join(", ")),
+            format!(
+                "    // SAFETY: the sizes and scalars it was checked with, and small numbers.\n    let choice = unsafe {{ run(&d, {}) }}?;\n",
+                passed.join(", ")
+            ),
         ),
         Language::Cuda => (
             "    let mut kernel = Kernel::new(0)?;\n".to_string(),

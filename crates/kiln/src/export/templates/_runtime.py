@@ -197,9 +197,10 @@ class Kernel:
             relations = self.table.relations(*dims)
         except ArithmeticError as error:
             raise KernelError(f"{self.name}: dimensions that follow from others cannot be worked out for {self.in_words(dims)}: {error}") from None
-        for name, found, expected, text in relations:
-            if found != expected:
-                raise KernelError(f"{self.name}: `{name}` is {int(found)}, but has to be {text} = {int(expected)} for {self.in_words(dims)}")
+        for name, found, allowed in relations:
+            if all(found != expected for expected, _ in allowed):
+                told = " or ".join(f"{text} = {int(expected)}" for expected, text in allowed)
+                raise KernelError(f"{self.name}: `{name}` is {int(found)}, but has to be {told} for {self.in_words(dims)}")
 
     def dimensions(self, tensors, parameters):
         for argument, tensor, rank in zip(self.takes, tensors, self.table.RANKS):

@@ -130,6 +130,27 @@ pub fn at_least_one(size: i64, dimension: &str) -> Result<()> {
         false => Ok(()),
     }
 }
+/// No kernel was checked on a buffer without elements.
+pub fn buffer_axis(extent: i64, buffer: &str) -> Result<i64> {
+    match extent < 1 {
+        true => Err(Error(format!("`{buffer}` would have an axis of {extent} for these dimensions, expected at least 1"))),
+        false => Ok(extent),
+    }
+}
+/// The same for workspace, which a config may do without.
+pub fn workspace_axis(extent: i64, buffer: &str) -> Result<i64> {
+    match extent {
+        0 => Ok(0),
+        extent => buffer_axis(extent, buffer),
+    }
+}
+/// A dimension that follows from others: `formula` says how, `holds` whether it is so.
+pub fn related(holds: bool, size: i64, dimension: &str, formula: &str) -> Result<()> {
+    match holds {
+        true => Ok(()),
+        false => Err(Error(format!("dimension `{dimension}` is {size}, expected {formula}"))),
+    }
+}
 /// How far two sizes are apart: 0 when equal, symmetric, the same for 2 to 4 as for 200 to 400.
 pub fn distance(a: i64, b: i64) -> f64 {
     ((a as f64).ln() - (b as f64).ln()).abs()

@@ -116,6 +116,19 @@ template <class T> T narrow(int64_t a) {
 inline void at_least_one(int64_t size, const char *dimension) {
     if (size < 1) throw Error(std::string("dimension `") + dimension + "` is " + std::to_string(size) + ", expected at least 1");
 }
+/// No kernel was checked on a buffer without elements.
+inline int64_t buffer_axis(int64_t extent, const char *buffer) {
+    if (extent < 1) throw Error(std::string("`") + buffer + "` would have an axis of " + std::to_string(extent) + " for these dimensions, expected at least 1");
+    return extent;
+}
+/// The same for workspace, which a config may do without.
+inline int64_t workspace_axis(int64_t extent, const char *buffer) {
+    return extent == 0 ? 0 : buffer_axis(extent, buffer);
+}
+/// A dimension that follows from others: `formula` says how, `holds` whether it is so.
+inline void related(bool holds, int64_t size, const char *dimension, const char *formula) {
+    if (!holds) throw Error(std::string("dimension `") + dimension + "` is " + std::to_string(size) + ", expected " + formula);
+}
 /// How far two sizes are apart: 0 when equal, symmetric, the same for 2 to 4 as for 200 to 400.
 inline double distance(int64_t a, int64_t b) {
     return std::fabs(std::log(double(a)) - std::log(double(b)));

@@ -69,7 +69,7 @@ pub fn section(page: &mut Markup, study: &Study) {
         .raw("</p>\n");
     if let Some(winner) = study.winner() {
         page.raw("<pre class=\"copy\" tabindex=\"0\"><code>")
-            .text(flags_text(&winner.config))
+            .text(flags_text(study, &winner.config))
             .raw("</code></pre>\n");
     }
     page.raw("</div>\n");

@@ -11,7 +11,7 @@ function drawParallel(figure) {
   const measured = study.trials.map((t, i) => i).filter((i) => study.trials[i][NS] !== null);
   if (!axes.length || !measured.length) { figure.replaceChildren(); html(figure, "p", "", "Nothing varied."); return; }
   const narrow = figure.clientWidth < 560;
-  const gap = narrow ? 27 : 60, top = 92, left = 32, margin = narrow ? 54 : 70;
+  const gap = narrow ? 27 : 60, top = 92, left = 12 + 6.5 * Math.max(3, ...axes[0].values.map((v) => Math.min(7, v.length))), margin = narrow ? 54 : 70;
   const { root, width, height } = canvas(figure, narrow ? 380 : 420, left + axes.length * gap + margin);
   const bottom = height - 18;
   const at = axes.map((_, i) => left + (i * (width - left - margin)) / axes.length);
@@ -82,6 +82,8 @@ function drawParallel(figure) {
   });
 }
 
+// In the middle: values that differ tend to do so at an end.
 function clipped(text, most) {
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+  const kept = most - 1, tail = Math.floor(kept / 2);
+  return text.length > most ? `${text.slice(0, kept - tail)}…${text.slice(text.length - tail)}` : text;
 }
