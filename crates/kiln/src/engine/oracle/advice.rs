@@ -38,7 +38,8 @@ pub(super) fn after(end: &WorkerEnd, task: &Task, shape: &Shape, program: &Progr
     });
     let is_outside = outside_of(end).is_some();
     let indices = about_indices(task).filter(|_| is_outside);
-    let mut hints = indices.into_iter().chain(legal).chain(size);
+    // Of a shape that kiln made up, that it did is the likelier cause.
+    let mut hints = legal.into_iter().chain(indices).chain(size);
     match hints.next() {
         Some(first) => Advice {
             first,
