@@ -9,6 +9,8 @@ mod cpp;
 mod files;
 mod header;
 mod images;
+mod importable;
+mod modules;
 mod names;
 pub mod package;
 mod plan;
@@ -22,6 +24,7 @@ pub mod verify;
 pub mod winners;
 
 pub use files::Folder;
+pub use modules::is_taken;
 pub use names::identifier;
 pub use plan::Plan;
 pub use unchanged::changed_since;
@@ -32,6 +35,7 @@ use kiln_core::diagnostic::printable;
 use kiln_core::manifest::Language;
 
 use crate::exit::Failure;
+use crate::printer;
 use crate::project::ManifestFile;
 use package::{Package, Target};
 use winners::Winners;
@@ -80,7 +84,14 @@ pub fn build(
     match request.target {
         Target::Json | Target::Cubin => {}
         Target::Header => header::write(&plan, &mut folder)?,
-        Target::Torch => python::write(&plan, &package, &mut folder)?,
+        Target::Torch => {
+            python::write(&plan, &package, &mut folder)?;
+            let offered = python::offered(&plan)?;
+            // Said here and not in the package: it is about this machine.
+            if let Some(open) = importable::prove(folder.path(), offered.as_ref())? {
+                printer::talk(&format!("note: {open}"));
+            }
+        }
         Target::Cpp => cpp::write(&plan, &package, &mut folder)?,
         Target::Rust => rust::write(&plan, &package, &mut folder)?,
     }

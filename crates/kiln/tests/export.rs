@@ -661,7 +661,10 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
         ]
         .concat(),
     );
-    assert!(hidden.contains("another module has that name"), "{hidden}");
+    assert!(
+        hidden.contains("would hide the module of that name"),
+        "{hidden}"
+    );
     for (target, out) in [
         ("cubin", "cubin"),
         ("cpp", "cpp"),

@@ -82,6 +82,8 @@ fn target(to: ExportTarget) -> Target {
 fn default_folder(file: &ManifestFile, target: Target) -> PathBuf {
     let name = export::identifier(&file.manifest.kernel.name);
     match target {
+        // Beside a program it would hide Python's own.
+        Target::Torch if export::is_taken(&name) => format!("{name}_kernel").into(),
         Target::Torch => name.into(),
         other => format!("{name}_{}", other.name()).into(),
     }
@@ -100,9 +102,9 @@ fn importable(out: &Path, target: Target) -> Result<(), Failure> {
         Target::Torch if export::identifier(&name) != name => {
             refuse("letters, digits and `_` make a name")
         }
-        Target::Torch if ["torch", "numpy", "kiln"].contains(&name.as_ref()) => {
-            refuse("another module has that name")
-        }
+        Target::Torch if export::is_taken(&name) => refuse(
+            "beside a program it would hide the module of that name, which Python or PyTorch needs",
+        ),
         _ => Ok(()),
     }
 }

@@ -63,6 +63,11 @@ impl Folder {
         })
     }
 
+    /// Where it is while it is put together.
+    pub fn path(&self) -> &Path {
+        self.staged.path()
+    }
+
     pub fn text(&mut self, name: &str, text: &str) -> Result<(), Failure> {
         self.bytes(name, text.as_bytes())
     }

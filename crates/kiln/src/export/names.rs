@@ -94,6 +94,8 @@ const WORDS: &[&str] = &[
     "loop",
     "macro",
     "match",
+    "max",
+    "min",
     "mod",
     "move",
     "multiply",

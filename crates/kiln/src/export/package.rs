@@ -47,7 +47,7 @@ impl Target {
     }
 }
 
-/// Expressions in it are Python over the dimensions, with the functions of `_runtime.py`.
+/// Expressions in it are Python over the dimensions, with the functions of `_expressions.py`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Package {
     pub schema_version: u64,

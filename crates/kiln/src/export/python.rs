@@ -4,12 +4,13 @@
 use std::fmt::Write;
 
 use kiln_core::expression::{Code, Expr};
-use kiln_core::manifest::{Argument, ArgumentKind, Role, Swizzle};
+use kiln_core::manifest::{Argument, ArgumentKind, Language, Role, Swizzle};
 use kiln_core::value::Value;
 use serde_json::json;
 
 use super::files::{Folder, sha256};
 use super::header;
+use super::importable::Offered;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
@@ -17,8 +18,19 @@ use crate::exit::Failure;
 
 const CODE: Code = Code::Python;
 
+/// What is the same in every package.
+const RUNTIME: [(&str, &str); 5] = [
+    ("_expressions.py", include_str!("templates/_expressions.py")),
+    ("_fallback.py", include_str!("templates/_fallback.py")),
+    ("_launch.py", include_str!("templates/_launch.py")),
+    ("_register.py", include_str!("templates/_register.py")),
+    ("_runtime.py", include_str!("templates/_runtime.py")),
+];
+
 pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), Failure> {
-    folder.text("_runtime.py", include_str!("templates/_runtime.py"))?;
+    for (name, text) in RUNTIME {
+        folder.text(name, text)?;
+    }
     let table = table(plan)?;
     // Two packages of one kernel may be loaded side by side.
     let operator = format!("{}_{}", plan.identifier, &sha256(table.as_bytes())[..8]);
@@ -80,7 +92,7 @@ fn safe_names(plan: &Plan) -> String {
 fn table(plan: &Plan) -> Result<String, Failure> {
     let mut out = format!(
         "\"\"\"{}: what was tuned, and how it is launched. Written by kiln; do not edit.\"\"\"\n\n\
-         from ._runtime import (\n    Argument, Config, _align_up, _ceil_div, _gcd, _is_pow2, _lcm, _real_abs, _real_log2, _real_sqrt, _whole_abs,\n    \
+         from ._expressions import (\n    Argument, Config, _align_up, _ceil_div, _gcd, _is_pow2, _lcm, _real_abs, _real_log2, _real_sqrt, _whole_abs,\n    \
          _whole_ceil, _whole_floor, _whole_round, _whole_trunc,\n)\n\n",
         plan.identifier
     );
@@ -88,9 +100,14 @@ fn table(plan: &Plan) -> Result<String, Failure> {
     let ranks: Vec<String> = plan.inputs().map(|(_, a)| rank(a).to_string()).collect();
     let _ = writeln!(
         out,
-        "KERNEL = {}\nOPERATOR = \"@OPERATOR@\"\nDIMENSIONS = {}\nRANKS = {}",
+        "KERNEL = {}\nOPERATOR = \"@OPERATOR@\"\nDEVICE = \"{}\"\nDIMENSIONS = {}\nPARAMETERS = {}\nRANKS = {}",
         text(&plan.kernel),
+        match plan.language {
+            Language::Cuda => "cuda",
+            Language::C => "cpu",
+        },
         tuple(&names),
+        tuple(&parameter_kinds(plan)),
         tuple(&ranks)
     );
     let fallback = match &plan.fallback {
@@ -117,6 +134,8 @@ fn table(plan: &Plan) -> Result<String, Failure> {
     );
     out.push_str(&dimensions(plan)?);
     out.push_str(&extents(plan)?);
+    out.push_str(&relations(plan)?);
+    out.push_str(&derived_scalars(plan)?);
     for config in &plan.configs {
         out.push_str(&config_text(plan, config)?);
     }
@@ -225,6 +244,93 @@ fn extents(plan: &Plan) -> Result<String, Failure> {
     Ok(out)
 }
 
+/// What a call can give the fallback, where there is one.
+pub fn offered(plan: &Plan) -> Result<Option<Offered<'_>>, Failure> {
+    let Some(fallback) = &plan.fallback else {
+        return Ok(None);
+    };
+    let tensors = plan.inputs().chain(plan.outputs());
+    let mut names: Vec<String> = tensors.map(|(_, a)| a.name.clone()).collect();
+    names.extend(plan.scalars().map(|(_, a)| a.name.clone()));
+    names.extend(worked_out(plan)?.into_iter().map(|(name, _)| name));
+    names.extend(plan.dimensions.iter().cloned());
+    Ok(Some(Offered { fallback, names }))
+}
+
+/// What a caller says beside tensors: the name, and of which type it is.
+fn parameter_kinds(plan: &Plan) -> Vec<String> {
+    let kind = |default: &Option<Value>| match default {
+        Some(Value::Bool(_)) => "bool",
+        Some(Value::Float(_)) => "float",
+        _ => "int",
+    };
+    plan.parameters
+        .iter()
+        .map(|(name, default)| {
+            let name = text(&plan.parameter_name(name));
+            tuple(&[name, format!("\"{}\"", kind(default))])
+        })
+        .collect()
+}
+
+/// Dimensions that follow from others: a caller who says both, or whose tensors do, may be wrong.
+fn relations(plan: &Plan) -> Result<String, Failure> {
+    let mut out = format!(
+        "\n# Dimensions that follow from others: what it is, and what it may be by which formula.\ndef relations({}):\n    return [\n",
+        safe_names(plan)
+    );
+    for relation in &plan.relations {
+        let mut allowed = String::new();
+        for formula in &relation.formulas {
+            let _ = write!(
+                allowed,
+                "({}, {}), ",
+                plan.int(formula, CODE)?,
+                text(formula.text().trim())
+            );
+        }
+        let _ = writeln!(
+            out,
+            "        ({}, {}, [{}]),",
+            text(&relation.dimension),
+            names::safe(&relation.dimension),
+            allowed.trim_end_matches(", ")
+        );
+    }
+    out.push_str("    ]\n\n");
+    Ok(out)
+}
+
+/// Scalars that follow from dimensions alone, by name: a fallback may take them.
+fn derived_scalars(plan: &Plan) -> Result<String, Failure> {
+    let mut out = format!(
+        "\n# Scalars that are worked out, whatever the config.\ndef scalars({}):\n    return {{\n",
+        safe_names(plan)
+    );
+    for (name, value) in worked_out(plan)? {
+        let _ = writeln!(out, "        {}: {value},", text(&name));
+    }
+    out.push_str("    }\n\n");
+    Ok(out)
+}
+
+fn worked_out(plan: &Plan) -> Result<Vec<(String, String)>, Failure> {
+    let mut found = Vec::new();
+    for (place, argument) in plan.arguments.iter().enumerate() {
+        let mut texts = Vec::new();
+        for config in &plan.configs {
+            if let Some(ConfigArgument::Scalar(expr)) = config.arguments.get(place) {
+                texts.push(plan.scalar(argument.dtype, expr, CODE)?);
+            }
+        }
+        texts.dedup();
+        if let ([only], false) = (texts.as_slice(), plan.is_settable(place)) {
+            found.push((argument.name.clone(), only.clone()));
+        }
+    }
+    Ok(found)
+}
+
 fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     let id = &config.id;
     let names = safe_names(plan);
@@ -317,29 +423,18 @@ fn module(plan: &Plan, package: &Package) -> String {
                 .map(|(name, value)| format!("{name}={value}")),
         )
         .collect();
-    let kinds: Vec<String> = plan
-        .parameters
-        .iter()
-        .zip(&parameters)
-        .map(|((_, default), name)| {
-            let kind = match default {
-                Some(Value::Bool(_)) => "bool",
-                _ => "int",
-            };
-            format!("(\"{name}\", \"{kind}\")")
-        })
-        .collect();
-    let scalar_kinds: Vec<String> = plan
-        .scalars()
-        .zip(&scalars)
-        .map(|((_, a), (name, value))| {
-            let kind = if a.dtype.is_float() { "float" } else { "int" };
-            format!("(\"{name}={value}\", \"{kind}\")")
-        })
-        .collect();
-    let signature = match written.is_empty() {
-        true => tensors.join(", "),
-        false => format!("{}, *, {}", tensors.join(", "), written.join(", ")),
+    // Without a tensor nothing says where to run.
+    let device = match (tensors.is_empty(), parameters.iter().any(|p| p == "device")) {
+        (false, _) => None,
+        (true, false) => Some("device"),
+        (true, true) => Some("device_"),
+    };
+    let mut written = written;
+    written.extend(device.map(|name| format!("{name}=None")));
+    let signature = match (tensors.as_slice(), written.as_slice()) {
+        (tensors, []) => tensors.join(", "),
+        ([], written) => format!("*, {}", written.join(", ")),
+        (tensors, written) => format!("{}, *, {}", tensors.join(", "), written.join(", ")),
     };
     let gives: Vec<String> = plan
         .outputs()
@@ -365,12 +460,26 @@ fn module(plan: &Plan, package: &Package) -> String {
     let told = told.trim_start();
     let (tensors_tuple, parameters_tuple) = (tuple(&tensors), tuple(&parameters));
     let scalars_tuple = tuple(&scalar_names);
-    let all = [tensors.clone(), parameters.clone(), scalar_names];
-    let all = all.concat().join(", ");
-    let plain: Vec<String> = tensors
+    let mut all = [tensors.clone(), parameters.clone(), scalar_names].concat();
+    all.extend(device.map(str::to_string));
+    let all = all.join(", ");
+    let placed = device.map_or(String::new(), |name| format!(", _kernel.place({name})"));
+    let plain: String = tensors
         .iter()
-        .map(|t| format!("type({t}) in _PLAIN"))
+        .map(|t| format!(" and type({t}) in _PLAIN"))
         .collect();
+    let given = format!("{tensors_tuple}, {parameters_tuple}, {scalars_tuple}{placed}");
+    // PyTorch has no gradient for operators that write into their arguments: the graph is left for the fallback.
+    let (outside, aside) = match writes.is_empty() {
+        true => (String::new(), String::new()),
+        false => (
+            format!("    if _compiling() and _kernel.wants_gradient({tensors_tuple}):\n        return _outside({given})\n"),
+            "\n\n@_runtime.torch.compiler.disable\ndef _outside(*arguments):\n    \
+             \"\"\"A gradient of a kernel that writes into its arguments is the fallback's, outside of compiled graphs.\"\"\"\n    \
+             return _kernel(*arguments)\n"
+                .to_string(),
+        ),
+    };
     let confirmed = match package.confirmed {
         true => "every config in it won a confirmation on its shape",
         false => "not every config in it was confirmed; `dispatch()` says which",
@@ -384,12 +493,12 @@ fn module(plan: &Plan, package: &Package) -> String {
          import os as _os\n\nfrom . import _runtime, _table\nfrom ._runtime import FallsBack, KernelError, NearestShape\n\n\
          __all__ = [\"{name}\", \"explain\", \"dispatch\", \"prepare\", \"nearest\", \"FallsBack\", \"KernelError\", \"NearestShape\"]\n\n\
          _kernel = _runtime.Kernel(_table, _os.path.dirname(_os.path.abspath(__file__)))\n\
-         _operator = _kernel.register([{kinds}], [{scalar_kinds}])\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n\n\n\
+         _operator = _kernel.register()\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n{aside}\n\n\
          def {name}({signature}):\n    \"\"\"{told}\"\"\"\n    \
          # Past the operator's dispatch, which takes longer than all else, unless somebody watches it.\n    \
-         if not _compiling() and {plain}:\n        return _kernel({tensors_tuple}, {parameters_tuple}, {scalars_tuple})\n    return _operator({all})\n\n\n\
+         if not _compiling(){plain}:\n        return _kernel({given})\n{outside}    return _operator({all})\n\n\n\
          def explain({signature}):\n    \"\"\"What a call would run, and why, as a dictionary.\"\"\"\n    \
-         return _kernel.explain({tensors_tuple}, {parameters_tuple}, {scalars_tuple})\n\n\n\
+         return _kernel.explain({given})\n\n\n\
          def dispatch():\n    \"\"\"Every shape that was tuned, its config and the evidence.\"\"\"\n    \
          return [dict(entry, dimensions=dict(zip(_table.DIMENSIONS, entry[\"dimensions\"]))) for entry in _table.DISPATCH]\n\n\n\
          def prepare(device=None):\n    \"\"\"Loads every image that fits a device; returns how many there are.\"\"\"\n    \
@@ -398,9 +507,6 @@ fn module(plan: &Plan, package: &Package) -> String {
          _kernel.use_nearest = bool(use)\n    _kernel.local = _runtime.threading.local()\n",
         kernel = plan.kernel,
         version = package.kiln_version,
-        kinds = kinds.join(", "),
-        scalar_kinds = scalar_kinds.join(", "),
-        plain = plain.join(" and "),
     )
 }
 

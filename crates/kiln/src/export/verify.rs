@@ -8,7 +8,8 @@ use kiln_core::manifest::Language;
 use kiln_core::trial::Assignment;
 
 use super::files::inside;
-use super::package::{self, Dispatch, Image, Package, PackagedConfig};
+use super::importable::{self, Importable};
+use super::package::{self, Dispatch, Image, Package, PackagedConfig, Target};
 use super::plan::SOURCES;
 use super::sealed;
 use crate::cache;
@@ -135,6 +136,15 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
         shapes: Vec::new(),
     };
     let entries = chosen(&verified.package, &wanted.shapes)?;
+    if verified.problems.is_empty()
+        && wanted.depth != Depth::Files
+        && verified.package.target == Target::Torch
+        && let Importable::Broken(why) = importable::examine(folder, None)
+    {
+        verified
+            .problems
+            .push(format!("the module cannot be imported: {why}"));
+    }
     // What was changed is not what was exported: there is nothing to find out about it.
     if wanted.depth == Depth::Files || !verified.problems.is_empty() {
         return Ok(verified);

@@ -9,7 +9,7 @@ import torch
 folder, name = os.path.split(os.path.abspath(sys.argv[1]))
 sys.path.insert(0, folder)
 package = importlib.import_module(name)
-runtime, kernel = package._runtime, package._kernel
+runtime, kernel = package._launch, package._kernel
 torch.cuda.get_device_capability = lambda device: (9, 0)
 addresses = iter(range(0x500000000000, 1 << 60, 1))
 used = 0x500000000000
