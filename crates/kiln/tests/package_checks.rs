@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Project, repository, text};
+use common::{Project, repository, succeed, text};
 use serde_json::{Value, json};
 
 /// A dimension that follows from others, an output that is shorter than its input, a scalar that leads to places.
@@ -85,17 +85,6 @@ fn refused(project: &Project, arguments: &[&str]) -> String {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     said
-}
-
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    text(&output.stdout)
 }
 
 fn cargo_run(project: &Project, package: &Path, example: &str) -> String {

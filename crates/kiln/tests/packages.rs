@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Project, text};
+use common::{Project, succeed, text};
 use serde_json::{Value, json};
 
 /// The kernel in C of `tests/export`, with two winners as data.
@@ -39,17 +39,6 @@ fn export(project: &Project, to: &str, out: &str) {
         out,
     ]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-}
-
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(
-        output.status.success(),
-        "{command:?}: {}\n{}",
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    text(&output.stdout)
 }
 
 fn compiled(folder: &Path, source: &str) -> String {

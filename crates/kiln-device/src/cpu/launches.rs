@@ -1,5 +1,6 @@
 //! Launches of a candidate on one set of buffers, by the clock.
 
+use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use kiln_core::input;
@@ -102,14 +103,7 @@ impl Set {
             // SAFETY: as in `CpuBackend::launch`.
             unsafe { entry(ahead.as_ptr()) };
         }
-        let start = Instant::now();
-        // SAFETY: as in `CpuBackend::launch`.
-        unsafe { entry(mine.as_ptr()) };
-        for page in &pages {
-            // SAFETY: each is a byte of a live buffer of this set.
-            unsafe { std::ptr::read_volatile(*page) };
-        }
-        start.elapsed().as_nanos() as u64
+        timed(entry, &mine, &pages)
     }
 
     /// One launch right behind others, with nothing in between but that some elements of the inputs are written.
@@ -139,14 +133,7 @@ impl Set {
             // SAFETY: a byte of a live output buffer of this set. A kernel that skips its work leaves it wrong.
             unsafe { *spot = !*spot };
         }
-        let start = Instant::now();
-        // SAFETY: as in `CpuBackend::launch`.
-        unsafe { entry(pointers.as_ptr()) };
-        for page in &pages {
-            // SAFETY: each is a byte of a live buffer of this set.
-            unsafe { std::ptr::read_volatile(*page) };
-        }
-        let nanos = start.elapsed().as_nanos() as u64;
+        let nanos = timed(entry, &pointers, &pages);
         if !self.is_caught {
             self.take_snapshot();
         }
@@ -227,4 +214,16 @@ impl Set {
 fn clock() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |d| d.as_nanos() as u64)
+}
+
+/// Nanoseconds of a launch, and of a look at every page of what it wrote. Both belong to a live set.
+fn timed(entry: Entry, pointers: &[*mut c_void], pages: &[*const u8]) -> u64 {
+    let start = Instant::now();
+    // SAFETY: as in `CpuBackend::launch`.
+    unsafe { entry(pointers.as_ptr()) };
+    for page in pages {
+        // SAFETY: each is a byte of a live buffer.
+        unsafe { std::ptr::read_volatile(*page) };
+    }
+    start.elapsed().as_nanos() as u64
 }
