@@ -205,6 +205,9 @@ pub enum Response {
         nanos: Vec<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conditions: Option<Conditions>,
+        /// How often other programs took a core from the worker meanwhile, on a CPU.
+        #[serde(default)]
+        interruptions: u64,
     },
     /// The candidate is at fault, and the worker still answers.
     Refused(Refusal),

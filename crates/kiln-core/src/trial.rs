@@ -186,6 +186,9 @@ pub enum Fault {
     InputsRemembered {
         fresh_ns: f64,
         repeated_ns: f64,
+        /// Other programs interrupted nearly every launch on new inputs.
+        #[serde(default)]
+        disturbed: bool,
     },
     /// NVIDIA's sanitizer, or the compiler's checks, found something in it.
     Sanitizer {
@@ -483,11 +486,17 @@ impl fmt::Display for Mismatch {
             Fault::InputsRemembered {
                 fresh_ns,
                 repeated_ns,
+                disturbed,
             } => write!(
                 f,
-                "takes {} on inputs it has not met and {} on repeated ones: it answers from memory",
+                "takes {} on inputs it has not met and {} on repeated ones: it answers from memory{}",
                 human_ns(*fresh_ns),
-                human_ns(*repeated_ns)
+                human_ns(*repeated_ns),
+                match disturbed {
+                    true =>
+                        ", unless it was the other programs that interrupted nearly every launch: try again on a quieter machine",
+                    false => "",
+                }
             ),
             Fault::Sanitizer {
                 tool,

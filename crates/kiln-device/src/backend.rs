@@ -17,6 +17,8 @@ pub trait Toolchain {
 pub struct Samples {
     pub nanos: Vec<u64>,
     pub conditions: Option<Conditions>,
+    /// How often other programs took a core from this process meanwhile, on a CPU.
+    pub interruptions: u64,
 }
 
 /// Loads and runs images. Runs in a device worker. One method per step of the loop.

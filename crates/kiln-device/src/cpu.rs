@@ -119,13 +119,17 @@ impl CpuBackend {
         }
         // Their being new is to be all the difference.
         set.touch();
+        // Not between the launches, where a kernel could notice.
+        let interrupted = environment::interruptions();
         let nanos = vec![set.run_right_behind(other, entry, JUST_BEFORE)];
+        let interruptions = environment::interruptions() - interrupted;
         if !set.is_caught {
             set.take_snapshot();
         }
         Ok(Samples {
             nanos,
             conditions: None,
+            interruptions,
         })
     }
 
@@ -251,6 +255,7 @@ impl Backend for CpuBackend {
         while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
             set.run_burst(entry, 1);
         }
+        let interrupted = environment::interruptions();
         let nanos = (0..plan.bursts)
             .map(|_| {
                 if plan.caches == Caches::Cold {
@@ -259,12 +264,14 @@ impl Backend for CpuBackend {
                 set.run_burst(entry, plan.launches)
             })
             .collect();
+        let interruptions = environment::interruptions() - interrupted;
         if !set.is_caught {
             set.take_snapshot();
         }
         Ok(Samples {
             nanos,
             conditions: None,
+            interruptions,
         })
     }
 

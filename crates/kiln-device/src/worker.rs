@@ -226,6 +226,7 @@ fn serve(
             Ok(Answer::plain(Response::Sampled {
                 nanos: samples.nanos,
                 conditions: samples.conditions,
+                interruptions: samples.interruptions,
             }))
         }
         Request::Inspect { same_will_do } => {

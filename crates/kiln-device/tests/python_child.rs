@@ -547,7 +547,10 @@ def f(x):
                 run_up: None,
             };
             let (response, _) = python.ask(&Request::Sample { plan, poison: 7 }, &[]);
-            let Response::Sampled { nanos, conditions } = response else {
+            let Response::Sampled {
+                nanos, conditions, ..
+            } = response
+            else {
                 panic!("{response:?}");
             };
             println!("{caches:?} {launches}: {nanos:?} {conditions:?}");

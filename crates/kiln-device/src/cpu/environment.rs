@@ -5,6 +5,7 @@ use std::sync::{LazyLock, Mutex};
 
 use kiln_core::protocol::{Cores, DeviceInfo};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::unistd::Pid;
 
 pub fn device_info() -> DeviceInfo {
@@ -35,6 +36,13 @@ pub fn device_info() -> DeviceInfo {
         memory_bytes: memory_bytes().unwrap_or(0),
         environment,
     }
+}
+
+/// How often other programs took a core from this process so far, from any of its threads.
+pub fn interruptions() -> u64 {
+    getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| {
+        u64::try_from(usage.involuntary_context_switches()).unwrap_or(0)
+    })
 }
 
 /// Keeps the process on as many cores as the kernel uses threads, so that the scheduler does not

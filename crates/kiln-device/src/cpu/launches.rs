@@ -7,9 +7,9 @@ use kiln_core::input;
 use kiln_core::manifest::Role;
 use kiln_core::protocol::{Nudge, Refusal};
 
-use super::Entry;
 use super::guarded::Access;
 use super::set::{Set, Storage};
+use super::{Entry, environment};
 use crate::backend::Samples;
 
 /// An element of an input and a value for it.
@@ -122,6 +122,7 @@ impl Set {
         let (written, before) = self.nudged_elements(nudge);
         let spoilt = self.spots().first().copied();
         let (pointers, pages) = (self.pointers(), self.output_pages());
+        let interrupted = environment::interruptions();
         for _ in 0..just_before {
             // SAFETY: as in `CpuBackend::launch`.
             unsafe { entry(pointers.as_ptr()) };
@@ -134,6 +135,7 @@ impl Set {
             unsafe { *spot = !*spot };
         }
         let nanos = timed(entry, &pointers, &pages);
+        let interruptions = environment::interruptions() - interrupted;
         if !self.is_caught {
             self.take_snapshot();
         }
@@ -144,6 +146,7 @@ impl Set {
         Ok(Samples {
             nanos: vec![nanos],
             conditions: None,
+            interruptions,
         })
     }
 

@@ -190,6 +190,7 @@ impl Meter {
         Ok(Samples {
             nanos,
             conditions: Some(conditions),
+            interruptions: 0,
         })
     }
 

@@ -254,7 +254,11 @@ class Child:
         clock.overhead()
         nanos = []
         for _ in range(plan["bursts"]):
-            burst = clock.singly(launcher, launches, before) if singly else clock.together(launcher)
+            if singly:
+                burst = clock.singly(launcher, launches, before)
+            else:
+                problem.touch_inputs()
+                burst = clock.together(launcher)
             nanos.append(max(int(round(burst)), 1))
         self.device_nanos += sum(nanos)
         conditions = None

@@ -38,6 +38,8 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
                 "verdict": s.speed.as_ref().map(|s| s.answer.name()),
                 "speedup": s.speed.as_ref().map(|s| s.speedup),
                 "speedup_ci": s.speed.as_ref().map(|s| s.interval),
+                "baseline_ns": s.speed.as_ref().map(|s| s.baseline_ns),
+                "kernel_ns": s.speed.as_ref().map(|s| s.kernel_ns),
                 "exported_speedup": s.entry.evidence.speedup,
                 "confirmed": s.entry.confirmed, "note": s.note,
             })

@@ -69,7 +69,12 @@ pub fn run_bursts(
     deadline: Duration,
 ) -> Result<(Vec<f64>, Option<Conditions>), WorkerEnd> {
     match worker.request(&Request::Sample { plan, poison }, deadline)? {
-        (Response::Sampled { nanos, conditions }, _) if nanos.len() == plan.bursts as usize => {
+        (
+            Response::Sampled {
+                nanos, conditions, ..
+            },
+            _,
+        ) if nanos.len() == plan.bursts as usize => {
             let per_launch = |total: &u64| (*total).max(1) as f64 / f64::from(plan.launches.max(1));
             Ok((nanos.iter().map(per_launch).collect(), conditions))
         }
@@ -77,14 +82,45 @@ pub fn run_bursts(
     }
 }
 
-/// Nanoseconds of one launch on what is prepared, right behind others.
+/// One launch, by the clock.
+#[derive(Clone, Copy)]
+pub struct Launch {
+    pub nanos: f64,
+    /// Other programs took a core from it, or from the launches right before it.
+    pub interrupted: bool,
+}
+
+fn one_launch(
+    worker: &mut Worker,
+    plan: SamplePlan,
+    poison: u64,
+    deadline: Duration,
+) -> Result<Launch, WorkerEnd> {
+    let request = Request::Sample { plan, poison };
+    match worker.request(&request, deadline)? {
+        (
+            Response::Sampled {
+                nanos,
+                interruptions,
+                ..
+            },
+            _,
+        ) if nanos.len() == 1 => Ok(Launch {
+            nanos: nanos[0].max(1) as f64,
+            interrupted: interruptions > 0,
+        }),
+        (other, _) => Err(WorkerEnd::misplaced(&other, "for a launch")),
+    }
+}
+
+/// One launch on what is prepared, right behind others.
 pub fn launch_behind(
     worker: &mut Worker,
     plan: SamplePlan,
     run_up: RunUp,
     poison: u64,
     deadline: Duration,
-) -> Result<f64, WorkerEnd> {
+) -> Result<Launch, WorkerEnd> {
     /// On a CPU; on a GPU the bursts of the plan run ahead.
     const LEAD_NANOS: u64 = 2_000_000;
     let plan = SamplePlan {
@@ -93,11 +129,7 @@ pub fn launch_behind(
         run_up: Some(run_up),
         ..plan
     };
-    let request = Request::Sample { plan, poison };
-    match worker.request(&request, deadline)? {
-        (Response::Sampled { nanos, .. }, _) if nanos.len() == 1 => Ok(nanos[0].max(1) as f64),
-        (other, _) => Err(WorkerEnd::misplaced(&other, "for a launch behind others")),
-    }
+    one_launch(worker, plan, poison, deadline)
 }
 
 /// One launch by itself, on whatever is prepared.
@@ -106,8 +138,8 @@ pub fn single_launch(
     style: Style,
     poison: u64,
     deadline: Duration,
-) -> Result<f64, WorkerEnd> {
-    Ok(run_bursts(worker, style.one_launch(), poison, deadline)?.0[0])
+) -> Result<Launch, WorkerEnd> {
+    one_launch(worker, style.one_launch(), poison, deadline)
 }
 
 /// Warms an image up and finds out what makes one sample, and how long one launch takes.

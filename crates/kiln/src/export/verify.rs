@@ -53,6 +53,8 @@ pub struct Speed {
     pub answer: Answer,
     pub speedup: f64,
     pub interval: [f64; 2],
+    pub baseline_ns: f64,
+    pub kernel_ns: f64,
 }
 
 pub struct Verified {
@@ -337,6 +339,8 @@ fn shape(
                 answer: judged.look.verdict.into(),
                 speedup: judged.look.comparison.speedup,
                 interval: [judged.look.interval.low, judged.look.interval.high],
+                baseline_ns: judged.look.comparison.baseline_ns,
+                kernel_ns: judged.look.comparison.candidate_ns,
             });
         }
         Err(fallen) if fallen.side == versus::Side::B => result.wrong = Some(fallen.message),

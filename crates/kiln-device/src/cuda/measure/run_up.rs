@@ -67,6 +67,7 @@ impl Meter {
         Ok(Samples {
             nanos: vec![nanos as u64],
             conditions: None,
+            interruptions: 0,
         })
     }
 }
