@@ -3,7 +3,7 @@
 #
 #     bash crates/kiln/tests/gpu.sh OUT SECTION...        # KILN names the binary, default target/release/kiln
 #
-# Sections: planted ceilings bottlenecks torch examples verify profiles reading walls gate cheats honest.
+# Sections: planted ceilings bottlenecks torch examples verify speed profiles reading walls gate cheats honest.
 # Each writes OUT/SECTION.txt (and .json, .jsonl, .csv where there is more to keep), and is stopped after LIMIT seconds.
 # TORCH names the checks of the section torch (host,speed).
 set -uo pipefail
@@ -72,6 +72,13 @@ examples() {
 verify() {
     export_attention torch "$ground/packages/attention_sm90"
     k verify packages/attention_sm90 --shapes "${VERIFY_SHAPES:-target,b32_h8_s128_d64_full}" --seconds 10
+    echo "exit code $?"
+}
+# The package in PyTorch against what kiln itself measures, on one machine and in the same minutes.
+speed() {
+    export_attention torch "$ground/packages/attention_sm90"
+    k verify packages/attention_sm90 --seconds "${VERIFY_SECONDS:-6}" --json ${VERIFY_SHAPES:+--shapes "$VERIFY_SHAPES"} >"$out/speed.json"
+    timeout "$limit" python3 "$repository/crates/kiln/tests/export/check_torch.py" --only speed --verified "$out/speed.json" "$ground/packages/attention_sm90"
     echo "exit code $?"
 }
 profiles() {

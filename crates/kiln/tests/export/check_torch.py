@@ -5,7 +5,8 @@
     python3 crates/kiln/tests/export/check_torch.py /tmp/check/attention_sm90
 
 Every check prints a line that begins with `ok` or `FAILED`; the exit code is 1 if any failed. `--only NAME,…` runs some of
-answers, odd, errors, compile, graphs, streams, host, speed.
+answers, odd, errors, compile, graphs, streams, host, speed. `--verified FILE` (`kiln verify --json` of the same package, on the
+same machine) shows what kiln measures here beside what it measured where the kernels were tuned.
 """
 
 import argparse
@@ -24,6 +25,8 @@ import torch
 import torch.nn.functional as F
 
 FAILED = []
+# How much of what kiln measures here is kept, by shape.
+KEPT = {}
 
 
 def report(passed, what):
@@ -257,7 +260,18 @@ def in_turns(graphs, touched, pause, nothing, clock):
     return *(statistics.median(found) for found in times), statistics.median(clocks)
 
 
-def speed(kernel, entries):
+def here(verified, entry, ratio):
+    """What kiln measures on this machine, and how much of it is kept."""
+    found = verified.get(entry["shape"])
+    if not found or not found["speedup"]:
+        return ""
+    kept = ratio / found["speedup"]
+    KEPT[entry["shape"]] = kept
+    us, sdpa_us = found["kernel_ns"] / 1e3, found["baseline_ns"] / 1e3
+    return f"kiln here {us:.2f} us, SDPA {sdpa_us:.2f} us, {found['speedup']:.3f}x, of which {100 * kept:.1f} % are kept; "
+
+
+def speed(kernel, entries, verified):
     """As kiln measures: bursts in turns, with code loaded and inputs just read, less what two events with nothing in between
     take, with time between them in which the device cools and clocks recover. Straight after the other side, and without time
     either, the device runs slower, and the two sides not by the same part: shown beside it.
@@ -277,19 +291,27 @@ def speed(kernel, entries):
         ratios.append(theirs / ours)
         known = entry["evidence"]["speedup"]
         keeps = known is None or theirs / ours >= 0.97 * known
-        report(keeps, f"speed {entry['shape']}: {ours:.2f} us, SDPA {theirs:.2f} us, {theirs / ours:.3f}x at {mhz:.0f} MHz; {known}x where it was tuned; "
+        report(keeps, f"speed {entry['shape']}: {ours:.2f} us, SDPA {theirs:.2f} us, {theirs / ours:.3f}x at {mhz:.0f} MHz; {known}x where it was tuned; {here(verified, entry, theirs / ours)}"
             f"straight after SDPA {cold_theirs / cold_ours:.3f}x ({cold_ours:.2f} us), nor a pause {busy_theirs / busy_ours:.3f}x at {busy_mhz:.0f} MHz")
         del graphs, q, k, v
         torch.cuda.empty_cache()
     mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios))
     print(f"geometric mean over {len(ratios)} shapes: {mean:.3f}x, least {min(ratios):.3f}x")
+    if KEPT:
+        enough = sum(kept >= 0.97 for kept in KEPT.values())
+        print(f"of what kiln measures here, 97 % are kept in {enough} of {len(KEPT)} shapes, least {100 * min(KEPT.values()):.1f} %")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package")
     parser.add_argument("--only", default="answers,odd,errors,compile,graphs,streams,host,speed")
+    parser.add_argument("--verified")
     arguments = parser.parse_args()
+    verified = {}
+    if arguments.verified:
+        with open(arguments.verified) as file:
+            verified = {found["shape"]: found for found in json.load(file)["shapes"]}
     only = arguments.only.split(",")
     if not torch.cuda.is_available():
         raise SystemExit("there is no GPU that PyTorch can use")
@@ -310,7 +332,7 @@ def main():
     checks = {
         "answers": lambda: answers(kernel, entries), "odd": lambda: odd(module, kernel), "errors": lambda: errors(module, kernel),
         "compile": lambda: compiled(module, kernel), "graphs": lambda: graphs(module, kernel), "streams": lambda: streams(module, kernel),
-        "host": lambda: host(kernel), "speed": lambda: speed(kernel, entries),
+        "host": lambda: host(kernel), "speed": lambda: speed(kernel, entries, verified),
     }
     for name, check in checks.items():
         if name in only:
