@@ -39,6 +39,8 @@ pub struct Candidate<'t> {
 pub(super) struct Duel {
     pub(super) baseline_ns: Vec<f64>,
     pub(super) candidate_ns: Vec<f64>,
+    /// How many of them other programs took a core from.
+    pub(super) interrupted: usize,
     /// The clocks of baseline and candidate at each sample, where all are known.
     pub(super) clocks_mhz: Option<[Vec<u32>; 2]>,
     other_caches: Option<OtherCaches>,

@@ -229,8 +229,8 @@ impl Lap<'_> {
         };
         let poison = input::mix(&[self.seed, Stream::Poison as u64, 1 + step]);
         let deadline = run_deadline(self.task);
-        let (nanos, _) = sampling::run_bursts(&mut runner.worker, plan, poison, deadline)?;
-        runner.samples_ns.extend(nanos);
+        let taken = sampling::run_bursts(&mut runner.worker, plan, poison, deadline)?;
+        runner.samples_ns.extend(taken.nanos);
         Ok(())
     }
 

@@ -61,22 +61,36 @@ pub struct Sampled {
     pub conditions: Option<Conditions>,
 }
 
-/// Times bursts and returns nanoseconds per launch for each.
+/// Bursts that were timed.
+pub struct Bursts {
+    /// Of each, per launch.
+    pub nanos: Vec<f64>,
+    pub conditions: Option<Conditions>,
+    /// How often other programs took a core from them, or from what warmed up for them.
+    pub interruptions: u64,
+}
+
 pub fn run_bursts(
     worker: &mut Worker,
     plan: SamplePlan,
     poison: u64,
     deadline: Duration,
-) -> Result<(Vec<f64>, Option<Conditions>), WorkerEnd> {
+) -> Result<Bursts, WorkerEnd> {
     match worker.request(&Request::Sample { plan, poison }, deadline)? {
         (
             Response::Sampled {
-                nanos, conditions, ..
+                nanos,
+                conditions,
+                interruptions,
             },
             _,
         ) if nanos.len() == plan.bursts as usize => {
             let per_launch = |total: &u64| (*total).max(1) as f64 / f64::from(plan.launches.max(1));
-            Ok((nanos.iter().map(per_launch).collect(), conditions))
+            Ok(Bursts {
+                nanos: nanos.iter().map(per_launch).collect(),
+                conditions,
+                interruptions,
+            })
         }
         (other, _) => Err(WorkerEnd::misplaced(&other, "for samples")),
     }
@@ -155,7 +169,7 @@ pub fn warm_up(
     loop {
         let asked = Instant::now();
         let seed = poison.wrapping_add(rounds);
-        let per_launch = run_bursts(worker, plan, seed, deadline)?.0[0];
+        let per_launch = run_bursts(worker, plan, seed, deadline)?.nanos[0];
         // Restoring inout buffers takes time that is not measured but has to be waited for.
         let waited_per_launch = asked.elapsed().as_nanos() as f64 / f64::from(plan.launches);
         rounds += 1;
@@ -220,9 +234,9 @@ pub fn sample<E: From<WorkerEnd>>(
         };
         plan.bursts = (REQUEST_NANOS / per_sample).clamp(1.0, room.max(1) as f64) as u32;
         poison = poison.wrapping_add(1);
-        let (taken, meanwhile) = run_bursts(worker, plan, poison, deadline)?;
-        samples_ns.extend(taken);
-        conditions = merge(conditions, meanwhile);
+        let taken = run_bursts(worker, plan, poison, deadline)?;
+        samples_ns.extend(taken.nanos);
+        conditions = merge(conditions, taken.conditions);
         verify(worker, poison)?;
         let elapsed = started.elapsed().as_secs_f64();
         if let Some(stop) = stop_reason(&samples_ns, measure, best_ns, elapsed) {

@@ -104,6 +104,8 @@ pub struct Judged {
     pub look: Look,
     pub times: Rounds,
     pub rounds: usize,
+    /// Samples that other programs took a core from, of all.
+    pub interrupted: f64,
     pub looks: usize,
     pub ended: Ended,
 }
@@ -164,7 +166,7 @@ pub fn judge(
     let mut cycles = Some(Rounds::default());
     let last = plan.looks.last().copied().unwrap_or(1);
     let mut judged = None;
-    let mut round = 0;
+    let (mut round, mut interrupted, mut samples) = (0, 0, 0);
     for (index, until) in plan.looks.iter().enumerate() {
         let mut out_of_time = false;
         while round < *until && !out_of_time {
@@ -197,6 +199,8 @@ pub fn judge(
                 Err(failure) => return Err(failure),
             };
             round += 1;
+            interrupted += duel.interrupted;
+            samples += duel.baseline_ns.len() + duel.candidate_ns.len();
             cycles = cycles
                 .zip(duel.clocks_mhz.as_ref())
                 .map(|(so_far, clocks)| {
@@ -230,6 +234,7 @@ pub fn judge(
         look,
         times,
         rounds: round,
+        interrupted: interrupted as f64 / samples.max(1) as f64,
         looks,
         ended,
     }))

@@ -47,17 +47,32 @@ pub fn sentence(finding: &ShapeFinding, findings: &Findings) -> String {
             "{speedup} in time, but not in clock cycles: the clocks changed between the sides"
         ),
         Answer::Undecided if judged.had_too_few_rounds() => format!(
-            "{speedup} after {} rounds, too few to call a difference: the time is up; `--seconds` allows more",
-            judged.rounds
+            "{speedup} after {} rounds, too few to call a difference: the time is up; `--seconds` allows more{}",
+            judged.rounds,
+            interruptions(judged.interrupted)
         ),
         Answer::Undecided => {
             let end = match judged.ended {
                 Ended::OutOfTime => "the time is up; `--seconds` allows more",
                 _ => "all looks are used up; a quieter machine or a wider `--margin` decides",
             };
-            format!("{speedup} is neither within nor beyond {margin}: {end}")
+            let others = interruptions(judged.interrupted);
+            format!("{speedup} is neither within nor beyond {margin}: {end}{others}")
         }
         _ => speedup,
+    }
+}
+
+/// What other programs had to do with it, if they did.
+fn interruptions(share: f64) -> String {
+    /// A few are there on every machine.
+    const WORTH_SAYING: f64 = 0.1;
+    match share >= WORTH_SAYING {
+        true => format!(
+            " (other programs interrupted {:.0} % of the samples)",
+            100.0 * share
+        ),
+        false => String::new(),
     }
 }
 
@@ -286,6 +301,7 @@ fn shape_document(finding: &ShapeFinding, findings: &Findings) -> Value {
             document["cliffs_delta"] = json!(c.cliffs_delta);
             document["samples"] = json!({"a": c.samples.baseline, "b": c.samples.candidate});
             document["rounds"] = json!(judged.rounds);
+            document["interrupted"] = json!(judged.interrupted);
             document["looks"] = json!(judged.looks);
             document["cycles"] = json!(look.in_cycles);
             document["a_rounds_ns"] = json!(judged.times.baseline);
@@ -301,4 +317,16 @@ fn shape_document(finding: &ShapeFinding, findings: &Findings) -> Value {
         }
     }
     document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_blamed_only_where_they_interrupted_much() {
+        assert_eq!(interruptions(0.04), "");
+        let said = interruptions(0.625);
+        assert!(said.contains("62 % of the samples"), "{said}");
+    }
 }

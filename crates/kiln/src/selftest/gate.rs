@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use kiln_core::input;
 use kiln_core::verdict::Verdict;
-use kiln_core::verdict::sequential::Look;
 use serde_json::json;
 
 use super::aa::Counts;
@@ -14,7 +13,7 @@ use super::ground::Ground;
 use super::report::{Mark, Report};
 use crate::cli::Backend;
 use crate::engine::oracle::Oracle;
-use crate::engine::versus::{self, Budget, Limits, Match, Plan};
+use crate::engine::versus::{self, Budget, Judged, Limits, Match, Plan};
 use crate::engine::worker::Starting;
 use crate::exit::Failure;
 use crate::gate::judge::Checker;
@@ -180,7 +179,7 @@ impl Bench<'_> {
                     ns = look.comparison.baseline_ns;
                     lowest = lowest.min(look.comparison.speedup);
                     highest = highest.max(look.comparison.speedup);
-                    let item = item(series, subject, look, judged.rounds);
+                    let item = item(series, subject, &judged);
                     ground.rows.write("gate", &item)?;
                     self.report.item(&format!("{series}_pairs"), item);
                 }
@@ -207,7 +206,8 @@ impl Bench<'_> {
     }
 }
 
-fn item(series: &str, subject: &Subject, look: &Look, rounds: usize) -> serde_json::Value {
+fn item(series: &str, subject: &Subject, judged: &Judged) -> serde_json::Value {
+    let look = &judged.look;
     json!({
         "series": series,
         "subject": subject.name,
@@ -216,6 +216,7 @@ fn item(series: &str, subject: &Subject, look: &Look, rounds: usize) -> serde_js
         "interval": look.interval,
         "in_cycles": look.in_cycles.map(|c| c.speedup()),
         "p_beyond": look.p_beyond,
-        "rounds": rounds,
+        "rounds": judged.rounds,
+        "interrupted": judged.interrupted,
     })
 }

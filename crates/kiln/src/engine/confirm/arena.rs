@@ -32,6 +32,8 @@ pub(super) struct Corner<'a> {
     /// What one sample is; known after warming up.
     pub(super) plan: Option<SamplePlan>,
     pub(super) samples_ns: Vec<f64>,
+    /// How many of them other programs took a core from.
+    pub(super) interrupted: usize,
     /// The clock at each of them, as far as it is known.
     pub(super) clocks_mhz: Vec<u32>,
     /// How launches on inputs met for the first time compare with others.
@@ -49,6 +51,7 @@ impl<'a> Corner<'a> {
             contender,
             plan: None,
             samples_ns: Vec::new(),
+            interrupted: 0,
             clocks_mhz: Vec::new(),
             meetings: Vec::new(),
             other_caches_ns: None,
@@ -123,6 +126,7 @@ impl Arena<'_> {
         let [of_baseline, of_candidate] = clocks_mhz;
         Ok(Duel {
             clocks_mhz: of_baseline.zip(of_candidate).map(<[Vec<u32>; 2]>::from),
+            interrupted: baseline.interrupted + candidate.interrupted,
             fresh_inputs: fresh::recorded(&candidate.meetings),
             baseline_ns: std::mem::take(&mut baseline.samples_ns),
             candidate_ns: std::mem::take(&mut candidate.samples_ns),
@@ -275,11 +279,13 @@ impl Arena<'_> {
         let poison = input::mix(&[self.seed, 100 + step]);
         let problem = self.prepare(corner, seed, deadline)?;
         let plan = corner.plan.expect("set up before sampling");
-        let (nanos, conditions) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
-        corner.samples_ns.extend(nanos);
+        let taken = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
+        corner.samples_ns.extend(taken.nanos);
+        corner.interrupted += usize::from(taken.interruptions > 0);
+        let conditions = taken.conditions.into_iter();
         corner
             .clocks_mhz
-            .extend(conditions.into_iter().flat_map(|c| c.clocks_mhz));
+            .extend(conditions.flat_map(|c| c.clocks_mhz));
         self.check_outputs(corner, &problem, seed, poison, deadline)
     }
 
@@ -298,15 +304,15 @@ impl Arena<'_> {
         let worker = &mut corner.worker;
         let (mut plan, _) = sampling::warm_up(worker, style, poison, deadline)?;
         plan.bursts = SAMPLES;
-        let (samples, _) = sampling::run_bursts(worker, plan, poison, deadline)?;
-        corner.other_caches_ns = Some(stats::median(&samples));
+        let taken = sampling::run_bursts(worker, plan, poison, deadline)?;
+        corner.other_caches_ns = Some(stats::median(&taken.nanos));
         if self.task.manifest().measure.energy {
             let plan = SamplePlan {
                 energy: true,
                 ..corner.plan.expect("set up before sampling")
             };
-            let (_, conditions) = sampling::run_bursts(worker, plan, poison, deadline)?;
-            corner.energy_mj = conditions.and_then(|c| c.energy_mj);
+            let taken = sampling::run_bursts(worker, plan, poison, deadline)?;
+            corner.energy_mj = taken.conditions.and_then(|c| c.energy_mj);
         }
         self.catch_skipping(corner, deadline)
     }
@@ -328,8 +334,8 @@ impl Arena<'_> {
                 ..corner.plan.expect("set up before sampling")
             };
             let poison = input::mix(&[self.seed, 12, u64::from(keep_outputs)]);
-            let (samples, _) = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
-            Ok::<f64, WorkerEnd>(stats::median(&samples))
+            let taken = sampling::run_bursts(&mut corner.worker, plan, poison, deadline)?;
+            Ok::<f64, WorkerEnd>(stats::median(&taken.nanos))
         };
         let (poisoned_ns, kept_ns) = (median(false)?, median(true)?);
         match suspicion::skips_work(poisoned_ns, kept_ns) {
