@@ -15,6 +15,8 @@ mod body;
 mod entry;
 mod guess;
 mod prototype;
+#[cfg(test)]
+mod plain_functions;
 mod source;
 mod write;
 
@@ -83,6 +85,8 @@ pub struct FirstManifest {
     pub others: Vec<String>,
     pub beside: Vec<Beside>,
 }
+    /// What stands there because something has to, in words.
+    pub guesses: Vec<String>,
 
 /// What goes into a manifest.
 struct Plan {
@@ -103,6 +107,21 @@ impl Plan {
         }
     }
 }
+
+    /// What would be measured or checked wrongly without anybody noticing.
+    fn guesses(&self) -> Vec<String> {
+        let shapes = self.guess.guessed_shapes();
+        let names: Vec<String> = shapes.iter().map(|name| format!("`{name}`")).collect();
+        let mut guesses = match &names[..] {
+            [] => Vec::new(),
+            [one] => vec![format!("the shape of {one}")],
+            all => vec![format!("the shapes of {}", all.join(", "))],
+        };
+        if self.is_cuda {
+            guesses.push("grid and block in [launch]".to_string());
+        }
+        guesses
+    }
 
 enum Tunables {
     /// Macros the author has guarded.
@@ -172,6 +191,7 @@ pub fn first_manifest(
         Ok(_) => Ok(FirstManifest {
             text,
             entry: plan.entry.name,
+            guesses: plan.guesses(),
             others,
             beside: files,
         }),
@@ -448,7 +468,7 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         insta::assert_snapshot!(
             [arguments(interleaved), arguments(nested)].join("\n\n"),
             @r#"
-        rgb = { dtype = "f32", shape = ["3 * N"] }  # fill in: the shape
+        rgb = { dtype = "f32", shape = ["3 * N"] }  # fill in: the shape, a guess from `rgb[3*i]`
         gray = { dtype = "f32", shape = ["N"], role = "output" }
         n = { dtype = "i32", value = "N" }
 

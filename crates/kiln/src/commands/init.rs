@@ -55,6 +55,12 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         None => String::new(),
     };
     printer::talk(&format!(
+    if !first.guesses.is_empty() {
+        printer::talk(&format!(
+            "guessed, so look twice: {}",
+            first.guesses.join("; ")
+        ));
+    }
         "next: look at the {guesses} places marked `fill in` in {}, then `kiln check{folder}` and `kiln tune{folder}`",
         path.display()
     ));
