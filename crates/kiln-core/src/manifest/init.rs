@@ -8,15 +8,16 @@ pub use beside::Beside;
 use entry::{Chosen, choose};
 use guess::Guess;
 pub use prototype::{WrongParameters, code_only, wrong_parameters};
+pub(super) use source::without_comments;
 use source::{Function, Guard, Parameter, Passing};
 
 mod beside;
 mod body;
 mod entry;
 mod guess;
-mod prototype;
 #[cfg(test)]
 mod plain_functions;
+mod prototype;
 mod source;
 mod write;
 
@@ -84,9 +85,9 @@ pub struct FirstManifest {
     pub entry: String,
     pub others: Vec<String>,
     pub beside: Vec<Beside>,
-}
     /// What stands there because something has to, in words.
     pub guesses: Vec<String>,
+}
 
 /// What goes into a manifest.
 struct Plan {
@@ -106,7 +107,6 @@ impl Plan {
             false => "c",
         }
     }
-}
 
     /// What would be measured or checked wrongly without anybody noticing.
     fn guesses(&self) -> Vec<String> {
@@ -122,6 +122,7 @@ impl Plan {
         }
         guesses
     }
+}
 
 enum Tunables {
     /// Macros the author has guarded.
@@ -190,8 +191,8 @@ pub fn first_manifest(
     match Manifest::parse(&text) {
         Ok(_) => Ok(FirstManifest {
             text,
-            entry: plan.entry.name,
             guesses: plan.guesses(),
+            entry: plan.entry.name,
             others,
             beside: files,
         }),

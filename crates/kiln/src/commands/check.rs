@@ -25,7 +25,7 @@ use crate::exit::{Exit, Failure};
 use crate::project::{self, ManifestFile};
 use crate::report;
 use crate::report::terminal::{config_text, group_digits};
-use crate::task::{Task, risky_names};
+use crate::task::{Task, risky_names, unused};
 use crate::{gates, printer};
 use compiled::Compilation;
 use draws::DrawnRange;
@@ -124,6 +124,7 @@ fn check_space(
         warnings.iter().map(|(gate, count)| {
             format!("{count} configs break gate `{gate}`, which is set to warn")
         }),
+    cautions.extend(unused::caution(&unused::without_compiler(file)));
     );
     let report = SpaceReport::of(file, &space, cautions, &args.arch);
     report.print(args);
