@@ -10,6 +10,7 @@ mod fill;
 mod init;
 pub mod keys;
 mod schema;
+mod uses;
 
 pub use decode::has_table;
 pub use fill::{BadRange, End, Fill, FillRule, default_integers};
@@ -19,6 +20,7 @@ pub use init::{
 };
 pub use keys::default_gate_policy;
 pub use schema::json_schema;
+pub use uses::depends_on_macro;
 
 use std::ops::Range;
 

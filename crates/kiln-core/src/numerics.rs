@@ -1,5 +1,7 @@
 //! Is an output right? Every element is compared, against values of higher precision.
 
+mod rounding;
+
 use std::ops::Range;
 
 use crate::dtype::DType;
@@ -7,6 +9,7 @@ use crate::input;
 use crate::manifest::{Nonfinite, Tolerance};
 use crate::threads;
 use crate::trial::{NumericFault, WorstElement};
+pub use rounding::tolerance_for;
 
 /// A whole output may not be off by more than this in the Euclidean norm, whatever its elements
 /// are allowed singly, unless its tolerance says more.
@@ -437,6 +440,7 @@ impl Expected {
                 got: short(worst.got),
                 expected: short(worst.expected),
                 allowed: short(worst.allowed),
+                times_allowed: Some(worst.ratio).filter(|r| r.is_finite()),
             },
             relative_error: relative.filter(|r| r.is_finite()),
         }))

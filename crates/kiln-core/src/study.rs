@@ -1,5 +1,7 @@
 //! A study as data: the fold of its events.
 
+mod passed_over;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::bottleneck::Profile;
 use crate::event::{Confirmation, Event, StopReason, StudyHeader, Winner};
 use crate::trial::{Outcome, Trial};
+pub use passed_over::{PassedOver, Why};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Study {

@@ -228,6 +228,9 @@ pub struct WorstElement {
     pub got: String,
     pub expected: String,
     pub allowed: String,
+    /// How often the error is what is allowed, where that is a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_allowed: Option<f64>,
 }
 
 /// Raw samples and how they were taken. Statistics are recomputable, samples are not.

@@ -3,6 +3,8 @@
 //! Standard output is data, standard error is talk. A closed pipe changes nothing but what is seen.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use kiln_core::diagnostic::printable_lines;
 use kiln_core::escape;
@@ -12,14 +14,27 @@ use crate::exit::Failure;
 /// Writes text for people to standard output. Names and messages in it come from files and other
 /// programs, here as in `talk`, and a pipe may end at a terminal too.
 pub fn data(text: &str) {
-    write_or_leave(&mut io::stdout().lock(), &printable_lines(text));
+    write_or_leave(&mut io::stdout().lock(), printable_lines(text).as_bytes());
+}
+
+/// Writes a path to standard output so that whoever reads it finds the file again: one that is not UTF-8 as it is, unless
+/// it could move a cursor.
+pub fn path(path: &Path) {
+    let bytes = path.as_os_str().as_bytes();
+    let is_harmless = |byte: &u8| !byte.is_ascii_control() && !(0x80..0xa0).contains(byte);
+    match path.to_str() {
+        None if bytes.iter().all(is_harmless) && !io::stdout().is_terminal() => {
+            write_or_leave(&mut io::stdout().lock(), bytes);
+        }
+        _ => data(&path.display().to_string()),
+    }
 }
 
 /// Writes one JSON document to standard output.
 pub fn document(json: &impl std::fmt::Display) {
     write_or_leave(
         &mut io::stdout().lock(),
-        &escape::json(&format!("{json:#}")),
+        escape::json(&format!("{json:#}")).as_bytes(),
     );
 }
 
@@ -59,10 +74,10 @@ fn cannot_write(error: &io::Error) -> Failure {
     Failure::io("cannot write to standard output", error)
 }
 
-fn write_or_leave(out: &mut impl Write, text: &str) {
-    let ends_with_newline = text.ends_with('\n');
+fn write_or_leave(out: &mut impl Write, text: &[u8]) {
+    let ends_with_newline = text.ends_with(b"\n");
     let result = out
-        .write_all(text.as_bytes())
+        .write_all(text)
         .and_then(|()| {
             if ends_with_newline {
                 Ok(())

@@ -179,6 +179,7 @@ pub fn read(path: &Path) -> Result<ManifestFile, Failure> {
     let absolute = path
         .canonicalize()
         .map_err(|e| Failure::bad_path(format!("cannot resolve `{shown}`"), &e))?;
+    settings::as_text(&absolute)?;
     let root = project_root(absolute.parent().unwrap_or(Path::new("/")));
     Ok(ManifestFile {
         path: absolute,
@@ -293,7 +294,7 @@ impl ManifestFile {
         if !found.is_file() && !found.is_dir() {
             return Err(self.error(&problem(format!("`{}` is not a regular file", named.value))));
         }
-        let text = found.to_string_lossy();
+        let text = settings::as_text(&found)?;
         if text.contains(['"', '\n', '\\']) {
             return Err(self.error(&problem(format!(
                 "the path `{text}` holds a character that C includes cannot name"

@@ -6,6 +6,7 @@ use kiln_core::recording::Recording;
 
 use crate::exit::{Exit, Failure};
 use crate::packed::{self, Existing, ReadError};
+use crate::settings;
 
 /// A recording that was read, and which one it is.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub struct RecordedFile {
 }
 
 pub fn read(path: &Path) -> Result<RecordedFile, Failure> {
-    let shown = path.display().to_string();
+    let shown = settings::as_text(path)?.to_string();
     let refuse = |why: String| Failure::usage(format!("cannot replay `{shown}`: {why}"));
     let contents = packed::read(path).map_err(|e| match e {
         ReadError::Unreadable(e) => refuse(e.to_string()),

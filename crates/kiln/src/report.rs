@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kiln_core::event::{StopReason, Winner};
-use kiln_core::study::{Baseline, Study};
+use kiln_core::study::{Baseline, PassedOver, Study, Why};
+use kiln_core::units::human_ns;
 use kiln_core::verdict::Verdict;
 
 use crate::engine::bench::Timings;
@@ -111,7 +112,11 @@ pub fn notes(study: &Study) -> Vec<String> {
             None => Some("not sandboxed: the study is of a kiln that had no sandbox".into()),
         });
     }
-    for dropped in study.confirmation.iter().flat_map(|c| &c.dropped) {
+    let fastest = study.passed_over();
+    notes.extend(fastest.as_ref().map(|f| passed_over_note(f, study)));
+    let is_told = |number: u64| fastest.as_ref().is_some_and(|f| f.trial.number == number);
+    let dropped = study.confirmation.iter().flat_map(|c| &c.dropped);
+    for dropped in dropped.filter(|d| !is_told(d.trial)) {
         notes.push(format!(
             "trial {} passed the search but failed confirmation: {}{}",
             dropped.trial,
@@ -181,6 +186,36 @@ pub fn notes(study: &Study) -> Vec<String> {
         notes.push("the CPU governor is not `performance`: clocks may have moved".into());
     }
     notes
+}
+
+/// Why the fastest config of the search is not the winner, in a line.
+fn passed_over_note(fastest: &PassedOver<'_>, study: &Study) -> String {
+    let winner = study
+        .winner()
+        .map(|winner| format!("trial {}", winner.trial));
+    let so = winner
+        .as_ref()
+        .map_or(String::new(), |w| format!("; {w} won"));
+    let winner = winner.unwrap_or_default();
+    let why = match fastest.why {
+        Why::Failed(outcome) => format!(
+            "failed confirmation: {outcome}{}{so}",
+            trust::way_out(outcome)
+        ),
+        Why::Overtaken {
+            speedup,
+            winners_speedup,
+        } => format!(
+            "{winner} was faster when both were measured again, in fresh processes: {winners_speedup:.3}x the baseline, \
+             against {speedup:.3}x"
+        ),
+        Why::NotTried => format!("could not be measured again{so}"),
+    };
+    format!(
+        "trial {} was the fastest of the search ({}), but {why}",
+        fastest.trial.number,
+        human_ns(fastest.median_ns)
+    )
 }
 
 /// The command that goes on with a study.

@@ -32,8 +32,21 @@ pub fn home() -> Result<PathBuf, Failure> {
                     .hint("set KILN_HOME to a writable folder")
             })?,
     };
+    as_text(&path).map_err(|failure| failure.hint("or set KILN_HOME to another folder"))?;
     private_dir(&path)?;
     Ok(path)
+}
+
+/// A path as text, which is how compilers, workers, studies and packages are told of it: one that is not UTF-8 would reach
+/// them as another path.
+pub fn as_text(path: &Path) -> Result<&str, Failure> {
+    path.to_str().ok_or_else(|| {
+        Failure::usage(format!(
+            "the path `{}` is not in UTF-8, so compilers and studies cannot be told of it",
+            path.display()
+        ))
+        .hint("rename the part that is shown with a `�`, or work on a copy elsewhere")
+    })
 }
 
 /// Creates a folder only its owner can use. Images in it are executed later, so a folder that

@@ -40,6 +40,7 @@ mod launch;
 mod problem;
 mod reads;
 mod replay;
+pub mod unused;
 
 pub use build::{Compiler, Source};
 pub use checked::Watched;
@@ -317,11 +318,7 @@ impl Task {
         }
         cautions.extend(self.sandbox.as_ref().and_then(Sandbox::caution));
         cautions.extend(risky_names(self.manifest()));
-        for name in self.unused_tunables() {
-            cautions.push(format!(
-                "tunable `{name}` appears nowhere in the source: its values make no difference"
-            ));
-        }
+        cautions.extend(unused::caution(&self.unused_tunables()));
         for (stage, name) in self.unknown_stages() {
             cautions.push(format!(
                 "stage `{}` leaves nothing out: `{name}` appears nowhere in the source",

@@ -4,6 +4,11 @@
 
 mod common;
 
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
 use common::{Project, text};
 
 /// One kernel `y = f(x)` of `n` elements.
@@ -300,4 +305,31 @@ fn a_reference_that_adds_to_what_memory_held_is_refused_as_such() {
         "33 of 33 elements of the reference's `y`, first at [0], change with what was in memory",
         "role = \"inout\"",
     ]);
+}
+
+/// A baseline is timed, and would disturb who measures on the same cores.
+#[test]
+fn a_baseline_waits_for_its_turn() {
+    let project = SOUND.project();
+    fs::create_dir_all(&project.home).unwrap();
+    let permissions = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(&project.home, permissions).unwrap();
+    let lock = File::create(project.home.join("cpu.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut check = project
+        .command(&["check", "--admit"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(check.stderr.take().unwrap()).lines();
+    let waits = said.find(|line| {
+        let line = line.as_ref().unwrap();
+        line.contains("another kiln is measuring")
+    });
+    assert!(waits.is_some(), "it timed the baseline beside another kiln");
+    assert!(check.try_wait().unwrap().is_none(), "it waits");
+    drop(lock);
+    let rest: Vec<String> = said.map(Result::unwrap).collect();
+    assert!(check.wait().unwrap().success(), "{rest:?}");
 }

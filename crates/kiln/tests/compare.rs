@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::{Mutex, MutexGuard};
 
-use common::{NO_DIFFERENCE, Project, SLOW, scale_source, text};
+use common::{NO_DIFFERENCE, Project, READS_UNROLL, SLOW, refused, scale_source, text};
 
 /// They time things, so they take turns.
 fn turn() -> MutexGuard<'static, ()> {
@@ -110,7 +110,10 @@ fn a_wrong_side_is_refused_before_any_timing() {
             );
             let table = text(&output.stdout);
             assert!(table.contains("WRONG") && table.contains(said), "{table}");
-            assert!(table.contains(&format!("`{file}`")), "{table}");
+            let letter = if a == file { 'A' } else { 'B' };
+            let blamed = format!("{letter} (`{file}`): ");
+            assert!(table.contains(&blamed), "{table}");
+            assert!(!table.contains("(`UNROLL=1`)"), "{table}");
         }
     }
     let document = project.json(&["compare", "UNROLL=1", "wrong.c", "--json"], &[WRONG]);
@@ -118,6 +121,97 @@ fn a_wrong_side_is_refused_before_any_timing() {
     assert_eq!(shape["side"], "b");
     assert_eq!(shape["reason"], "numerics");
     assert!(shape["a_ns"].is_null());
+}
+
+/// Which side is at fault is said by its letter and by how it was written, and never of the other side.
+#[test]
+fn a_refused_side_is_named() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    project.write("other.c", &scale_source(1));
+    project.replace("kiln.toml", "UNROLL = [1, 2, 4]", "UNROLL = [1, 2, 4, 8]");
+    project.replace("kiln.toml", "N = 5", "N = 5 # today");
+    let no_own =
+        "`git:HEAD`: the config of B (`UNROLL=8`) does not fit: tunable `UNROLL` cannot be `8`";
+    for (a, b, letter, said, other) in [
+        // A mistake in a config is not the borrower's.
+        ("git:HEAD", "UNROL=1", 'B', "`UNROL=1`: ", "git:HEAD"),
+        ("UNROL=1", "git:HEAD", 'A', "`UNROL=1`: ", "git:HEAD"),
+        ("other.c", "UNROLL=3", 'B', "`UNROLL=3`: ", "other.c"),
+        ("UNROLL=1", "git:nowhere", 'B', "`git:nowhere`", "UNROLL=1"),
+        (
+            "UNROLL=1",
+            "7",
+            'B',
+            "(`7`): no studies here yet",
+            "UNROLL=1",
+        ),
+        ("UNROLL=1", "gone.c", 'B', "`gone.c`", "UNROLL=1"),
+        ("other.c", "nonsense", 'B', "`nonsense`", "other.c"),
+        // One that fits only the side that names it.
+        ("git:HEAD", "UNROLL=8", 'A', no_own, "hint: B"),
+        (
+            "baseline",
+            "other.c",
+            'B',
+            "(`other.c`): which config",
+            "baseline",
+        ),
+    ] {
+        let said_of = refused(&project, &["compare", a, b], 2);
+        let told = said_of.split("hint:").next().unwrap();
+        let blamed = format!("error: {letter}");
+        assert!(told.contains(&blamed) && told.contains(said), "{said_of}");
+        assert!(!told.contains(other), "{said_of}");
+    }
+
+    // What a revision's own files get wrong.
+    project.replace("kiln.toml", "name = \"scale\"", "nam = \"scale\"");
+    project.commit("broken");
+    project.replace("kiln.toml", "nam = \"scale\"", "name = \"scale\"");
+    for (a, b, letter) in [("git:HEAD", "UNROLL=1", 'A'), ("UNROLL=1", "git:HEAD", 'B')] {
+        let said = refused(&project, &["compare", a, b], 2);
+        assert!(
+            said.contains(&format!("error: {letter} (`git:HEAD`): ")),
+            "{said}"
+        );
+        assert!(said.contains("nam = "), "{said}");
+    }
+
+    // The reference is nobody's.
+    project.write(
+        "reference.c",
+        "void scale(const double *x, double *y, int n) { oops }\n",
+    );
+    let said = refused(&project, &["compare", "git:HEAD~1", "UNROLL=1"], 2);
+    assert!(said.contains("error: the reference"), "{said}");
+    let failing = "void scale(const double *x, double *y, int n) { *(volatile int *)8 = n; }\n";
+    project.write("reference.c", failing);
+    let said = refused(&project, &["compare", "git:HEAD~1", "UNROLL=1"], 2);
+    assert!(said.contains("error: the reference failed"), "{said}");
+}
+
+/// A side that is right when it is checked and fails when it is timed.
+#[test]
+fn a_side_that_falls_while_it_is_timed_is_named() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    // A fresh process launches more often than the check does.
+    let counting = scale_source(1).replace(
+        "for (int r = 0;",
+        "static int launches; if (++launches > 400) __builtin_trap();\nfor (int r = 0;",
+    );
+    project.write("tired.c", &counting);
+    for (a, b, side) in [("tired.c", "UNROLL=1", "a"), ("UNROLL=1", "tired.c", "b")] {
+        let document = project.json(&["compare", a, b, "--json"], &[WRONG]);
+        let shape = &document["shapes"][0];
+        assert_eq!(shape["side"], side, "{shape}");
+        let letter = side.to_uppercase();
+        let said = format!("{letter} (`tired.c`): killed by SIGILL");
+        let sentence = shape["sentence"].as_str().unwrap();
+        assert!(sentence.starts_with(&said), "{sentence}");
+        assert!(!sentence.contains("baseline"), "{sentence}");
+    }
 }
 
 #[test]
@@ -287,10 +381,7 @@ fn included_files_are_compared_inside_the_source() {
     let project = Project::with_scale();
     // Only inside the wrapper does UNROLL=1 take longer.
     let bare = scale_source(1)
-        .replace(
-            "#ifndef UNROLL\n#define UNROLL 4\n#endif",
-            "#include \"repeats.h\"",
-        )
+        .replace(READS_UNROLL, "#include \"repeats.h\"\n")
         .replace("r < 1", "r < REPEATS");
     project
         .write(
@@ -337,7 +428,7 @@ fn included_files_are_compared_inside_the_source() {
 fn a_file_that_reads_no_tunable_has_no_config() {
     let _turn = turn();
     let project = Project::with_scale();
-    let bare = scale_source(SLOW).replace("#ifndef UNROLL\n#define UNROLL 4\n#endif\n", "");
+    let bare = scale_source(SLOW).replace(READS_UNROLL, "");
     project.write("bare.c", &bare);
     let document = project.json(&["compare", "UNROLL=1", "bare.c", "--json"], &[SLOWER]);
     let shape = &document["shapes"][0];

@@ -150,10 +150,22 @@ fn a_baseline_that_only_rounds_is_told_about_tolerance() {
     let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
     project.write(
         "kiln.toml",
-        &format!("{manifest}\n[tolerance]\nf32 = 1e-6\nadmits = [\"tf32\"]\n"),
+        &format!("{manifest}\n[tolerance]\nf32 = 1e-6\nadmits = [\"tf32\", \"bf16\"]\n"),
     );
     let said = refused(&project, &["check", "--admit"], 2);
     assert!(said.contains("the baseline is not usable"), "{said}");
     assert!(said.contains("in [tolerance]"), "{said}");
     assert!(said.contains("rounding in `f32`"), "{said}");
+    // What is suggested is enough for what was seen, and not more than that by far.
+    let suggested = said.split("e.g. `f32 = ").nth(1).unwrap();
+    let suggested: f64 = suggested.split('`').next().unwrap().parse().unwrap();
+    assert!((1e-6..1e-4).contains(&suggested), "{said}");
+
+    // One element of a thousand is no rounding, however little it is of the whole.
+    let wrong = fs::read_to_string(project.root.join("baseline.c")).unwrap();
+    let wrong = wrong.replace("y[i] = s;", "y[i] = i == 3 ? s * 1.1f : s;");
+    project.write("baseline.c", &wrong);
+    let said = refused(&project, &["check", "--admit"], 2);
+    assert!(said.contains("the baseline is not usable"), "{said}");
+    assert!(!said.contains("rounding"), "{said}");
 }

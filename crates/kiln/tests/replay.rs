@@ -577,12 +577,37 @@ fn a_recording_of_a_gpu_needs_no_gpu() {
                 json!({"baseline": 40, "winner": 40, "rounds": 2})
             );
             let notes = document["notes"].to_string();
+            let fastest = document["notes"].as_array().unwrap().iter().find(|note| {
+                note.as_str()
+                    .unwrap()
+                    .contains("was the fastest of the search")
+            });
+            let fastest = fastest.unwrap().as_str().unwrap();
             assert!(
-                notes.contains("failed confirmation: touched an illegal address"),
+                fastest.contains("but failed confirmation: touched an illegal address"),
                 "{notes}"
             );
+            assert!(fastest.ends_with(" won"), "{notes}");
+            assert_eq!(notes.matches("failed confirmation").count(), 1, "{notes}");
         }
     }
+    // Measured again, the fastest of the search came second.
+    let mut overtaken = gpu_recording();
+    overtaken["confirmation"]["dropped"] = json!([]);
+    let mut again = overtaken["confirmation"]["playoff"][1].clone();
+    again["trial"] = json!(1);
+    overtaken["confirmation"]["playoff"]
+        .as_array_mut()
+        .unwrap()
+        .push(again);
+    project.write("overtaken.kiln.json", &overtaken.to_string());
+    let output = project.run(&["report", "overtaken.kiln.json", "--format", "md"]);
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("was the fastest of the search")
+            && said.contains("trial 2 was faster when both were measured again"),
+        "{said}"
+    );
     // Without a confirmation the search's own samples must do, and nothing is known against the
     // fastest config.
     recording["confirmation"] = Value::Null;

@@ -3,8 +3,12 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Output;
 
 use common::{Project, accepted, refused, repository, text};
 use serde_json::json;
@@ -126,4 +130,93 @@ fn an_expected_speedup_is_one_that_can_be() {
         );
         assert!(said.len() < 500, "{said}");
     }
+}
+
+/// A folder from a time before UTF-8: what needs compilers and studies says so, what only looks works.
+#[test]
+fn folders_whose_names_are_not_utf_8() {
+    let old_name = OsStr::from_bytes(b"caf\xe9");
+    let project = Project::with("kernels/vector_add");
+    let recording = repository().join(FAULTS);
+    let recording = recording.to_str().unwrap();
+    project.json(&["tune", "--replay", recording, "--json"], &[0, 1, 4]);
+    let moved = project.root.with_file_name(old_name);
+    fs::rename(&project.root, &moved).unwrap();
+    let run = |arguments: &[&str], home: &Path| -> Output {
+        let mut command = project.command(arguments);
+        let output = command.current_dir(&moved).env("KILN_HOME", home).output();
+        let output = output.unwrap();
+        assert!(!text(&output.stderr).contains("panicked"), "{arguments:?}");
+        output
+    };
+    let files = || fs::read_dir(&moved).unwrap().count();
+    let before = files();
+    for arguments in [
+        &["tune", "--trials", "2"][..],
+        &["check"],
+        &["check", "--admit"],
+        &["init", "vector_add.c", "--force"],
+        &["compare", "baseline", "baseline"],
+        &["gate", "--record"],
+    ] {
+        let output = run(arguments, &project.home);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains("is not in UTF-8"), "{arguments:?}: {said}");
+        assert!(said.contains("hint: rename"), "{arguments:?}: {said}");
+    }
+    assert_eq!(files(), before, "nothing was written");
+    // A replayed study has no winner to export; either way nothing panics and something is said.
+    let output = run(&["export", "--to", "json"], &project.home);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("hint: "));
+
+    for arguments in [
+        &["studies", "list"][..],
+        &["studies", "show", "1"],
+        &["report", "1", "--format", "md"],
+        &["explain", "1"],
+    ] {
+        let output = run(arguments, &project.home);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            text(&output.stderr)
+        );
+    }
+    let output = run(&["report", "1"], &project.home);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = output.stdout.strip_suffix(b"\n").unwrap();
+    assert!(
+        moved.join(OsStr::from_bytes(page)).is_file(),
+        "{}",
+        text(page)
+    );
+
+    // Of a cache and of a recording.
+    let plain = Project::with("kernels/vector_add");
+    let output = plain
+        .command(&["check", "--admit"])
+        .env("KILN_HOME", plain.home.with_file_name(old_name))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("is not in UTF-8") && said.contains("KILN_HOME"),
+        "{said}"
+    );
+    fs::copy(
+        recording,
+        plain.root.join(OsStr::from_bytes(b"caf\xe9.kiln.json.gz")),
+    )
+    .unwrap();
+    let output = plain
+        .command(&["tune", "--replay"])
+        .arg(OsStr::from_bytes(b"caf\xe9.kiln.json.gz"))
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is not in UTF-8"), "{said}");
 }

@@ -8,12 +8,15 @@ pub use beside::Beside;
 use entry::{Chosen, choose};
 use guess::Guess;
 pub use prototype::{WrongParameters, code_only, wrong_parameters};
+pub(super) use source::without_comments;
 use source::{Function, Guard, Parameter, Passing};
 
 mod beside;
 mod body;
 mod entry;
 mod guess;
+#[cfg(test)]
+mod plain_functions;
 mod prototype;
 mod source;
 mod write;
@@ -82,6 +85,8 @@ pub struct FirstManifest {
     pub entry: String,
     pub others: Vec<String>,
     pub beside: Vec<Beside>,
+    /// What stands there because something has to, in words.
+    pub guesses: Vec<String>,
 }
 
 /// What goes into a manifest.
@@ -101,6 +106,21 @@ impl Plan {
             true => "cu",
             false => "c",
         }
+    }
+
+    /// What would be measured or checked wrongly without anybody noticing.
+    fn guesses(&self) -> Vec<String> {
+        let shapes = self.guess.guessed_shapes();
+        let names: Vec<String> = shapes.iter().map(|name| format!("`{name}`")).collect();
+        let mut guesses = match &names[..] {
+            [] => Vec::new(),
+            [one] => vec![format!("the shape of {one}")],
+            all => vec![format!("the shapes of {}", all.join(", "))],
+        };
+        if self.is_cuda {
+            guesses.push("grid and block in [launch]".to_string());
+        }
+        guesses
     }
 }
 
@@ -171,6 +191,7 @@ pub fn first_manifest(
     match Manifest::parse(&text) {
         Ok(_) => Ok(FirstManifest {
             text,
+            guesses: plan.guesses(),
             entry: plan.entry.name,
             others,
             beside: files,
@@ -448,7 +469,7 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
         insta::assert_snapshot!(
             [arguments(interleaved), arguments(nested)].join("\n\n"),
             @r#"
-        rgb = { dtype = "f32", shape = ["3 * N"] }  # fill in: the shape
+        rgb = { dtype = "f32", shape = ["3 * N"] }  # fill in: the shape, a guess from `rgb[3*i]`
         gray = { dtype = "f32", shape = ["N"], role = "output" }
         n = { dtype = "i32", value = "N" }
 

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cache::{self, Cache};
 use crate::cli::CheckArgs;
+use crate::commands::tune::wait_for_machine;
 use crate::engine::bench::{Bench, LiveBench};
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::oracle::Oracle;
@@ -25,7 +26,7 @@ use crate::exit::{Exit, Failure};
 use crate::project::{self, ManifestFile};
 use crate::report;
 use crate::report::terminal::{config_text, group_digits};
-use crate::task::{Task, risky_names};
+use crate::task::{Task, risky_names, unused};
 use crate::{gates, printer};
 use compiled::Compilation;
 use draws::DrawnRange;
@@ -62,7 +63,10 @@ fn admit(task: &Task) -> Result<Admission, Failure> {
     // `kiln tune` would find out before its first trial that the baseline is called wrong; here it costs seconds.
     let mut bench = LiveBench::new(task, &pool)?;
     let admission = bench.admit(secret)?;
+    // The baseline is timed too, and would disturb whoever measures here.
+    let turn = wait_for_machine(&task.device, false)?;
     bench.baseline(secret)?;
+    drop(turn);
     admission.ok_or_else(|| Failure::new(Exit::Bug, "a task on a device is always admitted"))
 }
 
@@ -120,6 +124,7 @@ fn check_space(
     file.resolve_all()?;
     let (space, warnings) = gates::build_space(file, device, &args.arch)?;
     let mut cautions = risky_names(&file.manifest);
+    cautions.extend(unused::caution(&unused::without_compiler(file)));
     cautions.extend(
         warnings.iter().map(|(gate, count)| {
             format!("{count} configs break gate `{gate}`, which is set to warn")

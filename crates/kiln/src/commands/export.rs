@@ -14,6 +14,7 @@ use crate::export::{self, Request};
 use crate::printer;
 use crate::project::{self, ManifestFile};
 use crate::report::terminal::shell_word;
+use crate::settings;
 
 pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
     interrupt::install().map_err(|e| Failure::machine(format!("cannot watch for Ctrl-C: {e}")))?;
@@ -32,6 +33,7 @@ pub fn run(args: &ExportArgs) -> Result<Exit, Failure> {
         out: out.clone(),
         architectures: args.arch.clone(),
     };
+    settings::as_text(&out)?;
     importable(&out, request.target)?;
     winners
         .chosen

@@ -46,6 +46,7 @@ fn current(args: &GateArgs) -> Result<Side, Failure> {
             .transpose()?
             .map(Chosen::from),
         notes: Vec::new(),
+        letter: Some('B'),
     })
 }
 
@@ -168,6 +169,7 @@ fn recorded(file: &BaselineFile, entry: &Entry, path: &Path) -> Result<Side, Fai
         origin: Origin::Tree(Arc::new(baseline::tree(file, entry)?)),
         config: Some(entry.values().into()),
         notes: Vec::new(),
+        letter: Some('A'),
     })
 }
 

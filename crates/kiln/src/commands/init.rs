@@ -12,6 +12,7 @@ use crate::packed::{self, Existing};
 use crate::printer;
 use crate::project::MANIFEST_NAME;
 use crate::report::terminal::shell_word;
+use crate::settings;
 
 pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     let shown = args.source.display();
@@ -19,6 +20,10 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
         Failure::usage(format!("cannot read `{shown}`: {e}"))
             .hint("give the C or CUDA file that holds the function to tune: `kiln init blur.c`")
     })?;
+    // No other command would take the manifest.
+    if let Ok(whole) = args.source.canonicalize() {
+        settings::as_text(&whole)?;
+    }
     let name = args
         .source
         .file_name()
@@ -49,6 +54,12 @@ pub fn run(args: &InitArgs) -> Result<Exit, Failure> {
     }
     for file in first.beside {
         write_beside(&args.source, file, Existing::from_force(args.force))?;
+    }
+    if !first.guesses.is_empty() {
+        printer::talk(&format!(
+            "guessed, so look twice: {}",
+            first.guesses.join("; ")
+        ));
     }
     let folder = match path.parent().filter(|p| !p.as_os_str().is_empty()) {
         Some(folder) => format!(" {}", shell_word(folder.display().to_string())),

@@ -189,6 +189,7 @@ fn measure(
             origin: Origin::Current,
             config: Some(config),
             notes: Vec::new(),
+            letter: None,
         },
     };
     let settings = Settings {
@@ -219,7 +220,7 @@ fn found(finding: &ShapeFinding) -> Found {
         },
         Err(fallen) => Found::Wrong {
             of_candidate: fallen.side == versus::Side::B,
-            message: fallen.message.clone(),
+            message: fallen.outcome.to_string(),
         },
     }
 }

@@ -103,7 +103,7 @@ pub fn run(args: &ReportArgs) -> Result<Exit, Failure> {
         study.trials.len(),
         report::terminal::human_bytes(bytes)
     ));
-    printer::data(&path.display().to_string());
+    printer::path(&path);
     if args.open {
         open(&path)?;
     }

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
+use kiln_core::manifest::ArgumentKind;
+use kiln_core::numerics::tolerance_for;
 use kiln_core::trial::{
-    Assignment, CompileFacts, Crash, CrashCause, Fault, NumericFault, Outcome, Phase, Spent, Trial,
+    Assignment, CompileFacts, Crash, CrashCause, Fault, Mismatch, Outcome, Phase, Spent, Trial,
 };
 
 use super::compile_pool::{Build, Built, CompilePool};
@@ -19,9 +21,6 @@ use super::worker::{Starting, Worker, WorkerKind};
 use super::{admission, broken, interrupt, interrupted};
 use crate::exit::{Exit, Failure};
 use crate::task::{Part, Source, Task};
-
-/// A whole output that is off by less, in the Euclidean norm, is most likely rounded.
-const SMALL_RELATIVE_ERROR: f64 = 1e-2;
 
 /// What became of one config.
 pub struct Tried {
@@ -229,8 +228,8 @@ fn unusable_baseline(task: &Task, outcome: &Outcome) -> Failure {
         _ => matches!(outcome, Outcome::Crashed(_)),
     };
     let indices = about_indices(task).filter(|_| is_lost);
-    let rounding = match fault {
-        Some(Fault::Numerics(fault)) => rounding_hint(task, fault),
+    let rounding = match outcome {
+        Outcome::Wrong(mismatch) => rounding_hint(task, mismatch),
         _ => None,
     };
     let hints = indices.into_iter().chain(rounding);
@@ -241,23 +240,42 @@ fn unusable_baseline(task: &Task, outcome: &Outcome) -> Failure {
 
 /// An answer that is nearly right everywhere, and misses the reference in double precision by what its own type loses in
 /// long sums: not a mistake of the function, but of what is allowed.
-fn rounding_hint(task: &Task, fault: &NumericFault) -> Option<String> {
+fn rounding_hint(task: &Task, mismatch: &Mismatch) -> Option<String> {
+    let Fault::Numerics(fault) = &mismatch.fault else {
+        return None;
+    };
     let manifest = task.manifest();
-    let argument = manifest.arguments.iter().find(|a| a.name == fault.argument);
-    let dtype = argument?.dtype;
-    let error = fault.relative_error?;
-    let is_rounding = dtype.is_float()
-        && fault.nonfinite == 0
-        && fault.unwritten == 0
-        && error < SMALL_RELATIVE_ERROR;
-    is_rounding.then(|| {
-        format!(
-            "the whole of `{}` is off by {error:.1e} only, which rounding in `{dtype}` may explain: sums over many elements \
-             lose more than kiln allows by default; if that is so here, allow it, e.g. `{dtype} = {{ rtol = 1e-3, atol = 1e-3 }}` \
-             in [tolerance]",
+    let shape = manifest.shapes.iter().find(|s| s.name == mismatch.shape)?;
+    let config = task.any_config().ok()?;
+    let problem = task.problem(Part::Candidate, shape, &config, 0).ok()?;
+    let outputs = task.outputs(&problem).ok()?;
+    let output = outputs.iter().find(|o| o.argument == fault.argument)?;
+    let elements = problem.arguments.iter().filter_map(|a| a.elements());
+    let (dtype, summands) = (output.dtype, elements.max().unwrap_or(1));
+    let enough = tolerance_for(fault, dtype, output.tolerance, summands)?;
+    let values = match enough.atol {
+        Some(atol) => format!("{{ rtol = {:e}, atol = {atol:e} }}", enough.rtol),
+        None => format!("{:e}", enough.rtol),
+    };
+    let argument = manifest
+        .arguments
+        .iter()
+        .find(|a| a.name == fault.argument)?;
+    let place = match &argument.kind {
+        ArgumentKind::Buffer {
+            tolerance: Some(_), ..
+        } => format!(
+            "`tolerance = {values}` of `{}` in [arguments]",
             fault.argument
-        )
-    })
+        ),
+        _ => format!("`{dtype} = {values}` in [tolerance]"),
+    };
+    Some(format!(
+        "the whole of `{}` is off by {:.1e} only, which rounding in `{dtype}` may explain: sums over many elements lose \
+         more than is allowed here; if that is so, allow it, e.g. {place}",
+        fault.argument,
+        fault.relative_error.unwrap_or(0.0),
+    ))
 }
 
 impl Bench for LiveBench<'_> {

@@ -48,6 +48,12 @@ pub(super) struct Duel {
     fresh_inputs: Option<FreshInputs>,
 }
 
+/// The side of a duel that failed, and how.
+pub(super) enum Lost {
+    Baseline(Outcome),
+    Candidate(Outcome),
+}
+
 pub struct Confirmer<'a> {
     pub task: &'a Task,
     pub oracle: &'a mut Oracle,
@@ -287,7 +293,7 @@ impl Confirmer<'_> {
         Ok([baseline, greet(challenger, candidate)?])
     }
 
-    /// Each side in a fresh process of its own. `Ok(Err(outcome))`: the candidate failed.
+    /// A duel for the candidate's sake: nothing goes on without the baseline. `Ok(Err(outcome))`: the candidate failed.
     pub(super) fn duel(
         &mut self,
         candidate: &Contender,
@@ -295,6 +301,25 @@ impl Confirmer<'_> {
         seed: u64,
         turn: Turn,
     ) -> Result<Result<Duel, Outcome>, Failure> {
+        match self.duel_of_equals(candidate, samples, seed, turn)? {
+            Ok(duel) => Ok(Ok(duel)),
+            Err(Lost::Candidate(outcome)) => Ok(Err(outcome)),
+            Err(Lost::Baseline(outcome)) => Err(Failure::new(
+                Exit::No,
+                format!("the baseline failed while confirming: {outcome}"),
+            )
+            .hint("a baseline has to work each time: mend it, or name another in [baseline]")),
+        }
+    }
+
+    /// Each side in a fresh process of its own.
+    pub(super) fn duel_of_equals(
+        &mut self,
+        candidate: &Contender,
+        samples: usize,
+        seed: u64,
+        turn: Turn,
+    ) -> Result<Result<Duel, Lost>, Failure> {
         let mut forgiven = 0;
         loop {
             let python = matches!(self.baseline.program.worker, WorkerKind::Python(_));
@@ -342,14 +367,10 @@ impl Confirmer<'_> {
             };
             let outcome = place.outcome_of(stop, self.task, &corners[acting as usize].worker)?;
             if acting == Side::Baseline {
-                return Err(Failure::new(
-                    Exit::No,
-                    format!("the baseline failed while confirming: {outcome}"),
-                )
-                .hint("a baseline has to work each time: mend it, or name another in [baseline]"));
+                return Ok(Err(Lost::Baseline(outcome)));
             }
             self.python = dismiss(corners, python);
-            return Ok(Err(outcome));
+            return Ok(Err(Lost::Candidate(outcome)));
         }
     }
 }

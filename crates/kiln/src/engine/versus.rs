@@ -10,7 +10,7 @@ use kiln_core::verdict::Verdict;
 use kiln_core::verdict::sequential::{Design, Look, Rounds};
 
 use super::Stream;
-use super::confirm::{Confirmer, Turn};
+use super::confirm::{Confirmer, Lost, Turn};
 use super::evaluate::Contender;
 use super::oracle::Oracle;
 use super::sampling::Style;
@@ -124,11 +124,16 @@ pub enum Side {
     B,
 }
 
-/// A side that failed while it was timed.
+/// A side that gives no right answer, and how it ended.
 pub struct Fallen {
     pub side: Side,
-    pub outcome: Option<Outcome>,
-    pub message: String,
+    pub outcome: Outcome,
+}
+
+impl Fallen {
+    pub fn new(side: Side, outcome: Outcome) -> Fallen {
+        Fallen { side, outcome }
+    }
 }
 
 pub struct Match<'a> {
@@ -179,24 +184,11 @@ pub fn judge(
                 keep_processes: sides.task.is_cuda() && round % 2 == 0,
             };
             let seed = confirmer.seed_of(Stream::Final, round as u64);
-            let duel = match confirmer.duel(sides.candidate, plan.per_round, seed, turn) {
-                Ok(Ok(duel)) => duel,
-                Ok(Err(outcome)) => {
-                    return Ok(Err(Fallen {
-                        side: Side::B,
-                        message: outcome.to_string(),
-                        outcome: Some(outcome),
-                    }));
-                }
-                // A duel ends with a no only when its baseline fails.
-                Err(failure) if failure.exit == Exit::No => {
-                    return Ok(Err(Fallen {
-                        side: Side::A,
-                        message: failure.message,
-                        outcome: None,
-                    }));
-                }
-                Err(failure) => return Err(failure),
+            let fought = confirmer.duel_of_equals(sides.candidate, plan.per_round, seed, turn)?;
+            let duel = match fought {
+                Ok(duel) => duel,
+                Err(Lost::Baseline(outcome)) => return Ok(Err(Fallen::new(Side::A, outcome))),
+                Err(Lost::Candidate(outcome)) => return Ok(Err(Fallen::new(Side::B, outcome))),
             };
             round += 1;
             interrupted += duel.interrupted;

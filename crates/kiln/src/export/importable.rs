@@ -52,7 +52,10 @@ pub fn examine(folder: &Path, offered: Option<&Offered<'_>>) -> Importable {
         Ok(whole) => whole,
         Err(e) => return Importable::Unknown(e.to_string()),
     };
-    let asked = json!({"folder": whole.display().to_string(), "fallback": fallback});
+    let Some(whole) = whole.to_str() else {
+        return Importable::Unknown("its folder's path is not in UTF-8".into());
+    };
+    let asked = json!({"folder": whole, "fallback": fallback});
     let mut python = Command::new(settings::python());
     python
         .args(["-c", include_str!("templates/check_module.py")])

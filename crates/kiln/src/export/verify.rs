@@ -283,6 +283,7 @@ fn shape(
         origin: Origin::Baseline,
         config: None,
         notes: Vec::new(),
+        letter: None,
     };
     // Whether the baseline can run here says nothing about the package.
     let ready = match gate::contender(stage, &task, &side) {
@@ -343,9 +344,11 @@ fn shape(
                 kernel_ns: judged.look.comparison.candidate_ns,
             });
         }
-        Err(fallen) if fallen.side == versus::Side::B => result.wrong = Some(fallen.message),
+        Err(fallen) if fallen.side == versus::Side::B => {
+            result.wrong = Some(fallen.outcome.to_string())
+        }
         Err(fallen) => {
-            result.note = Some(format!("not timed: the baseline {}", fallen.message));
+            result.note = Some(format!("not timed: the baseline {}", fallen.outcome));
         }
     }
     Ok(result)
@@ -391,6 +394,7 @@ fn contender(
         origin: Origin::Current,
         config: Some(config.into()),
         notes: Vec::new(),
+        letter: None,
     };
     Ok(gate::contender(stage, task, &side)?.map_err(|outcome| outcome.to_string()))
 }

@@ -3,6 +3,7 @@
 use kiln_core::study::Study;
 use kiln_core::trial::Assignment;
 
+use super::side::Side;
 use super::spec::Values;
 use super::stage::Stage;
 use crate::exit::Failure;
@@ -16,11 +17,16 @@ pub struct Chosen {
     pub values: Values,
     /// Where they come from, in words, unless they were typed: `study 2's winner`.
     pub from: Option<String>,
+    /// The side of the comparison that named them, where this one named none.
+    pub lender: Option<String>,
 }
 
 impl From<Values> for Chosen {
     fn from(values: Values) -> Chosen {
-        Chosen { values, from: None }
+        Chosen {
+            values,
+            ..Chosen::default()
+        }
     }
 }
 
@@ -29,6 +35,19 @@ impl Chosen {
         Chosen {
             values,
             from: Some(from.into()),
+            lender: None,
+        }
+    }
+
+    /// For the other side, which named none.
+    pub fn lent_by(&self, side: &Side) -> Chosen {
+        let name = match side.letter {
+            Some(letter) => format!("{letter} (`{}`)", side.label),
+            None => format!("`{}`", side.label),
+        };
+        Chosen {
+            lender: Some(name),
+            ..self.clone()
         }
     }
 
@@ -69,6 +88,12 @@ pub fn config_on(task: &Task, label: &str, chosen: &Chosen) -> Result<Assignment
         }
     }
     let found = task.space.config_from(&values).map_err(|e| {
+        if let Some(lender) = &chosen.lender {
+            return Failure::usage(format!(
+                "`{label}`: the config of {lender} does not fit: {e}"
+            ))
+            .hint(format!("give it one of its own: `{label}@NAME=VALUE,…`"));
+        }
         if let Some(failure) = outdated(task, chosen, &values) {
             return failure;
         }
@@ -82,7 +107,11 @@ pub fn config_on(task: &Task, label: &str, chosen: &Chosen) -> Result<Assignment
         let rules = task.space.broken_rules(&found);
         let rules: Vec<String> = rules.iter().map(|r| format!("`{}`", r.name)).collect();
         return Err(Failure::usage(format!(
-            "`{label}`: the config is not valid on shape `{}`: it breaks {}",
+            "`{label}`: the config{} is not valid on shape `{}`: it breaks {}",
+            chosen
+                .lender
+                .as_ref()
+                .map_or(String::new(), |lender| format!(" of {lender}")),
             task.manifest().target().name,
             rules.join(", ")
         ))

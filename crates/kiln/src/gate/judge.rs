@@ -17,7 +17,7 @@ use crate::engine::oracle::Oracle;
 use crate::engine::versus::{self, Budget, Fallen, Judged, Limits, Match, Plan};
 use crate::engine::worker::{Starting, WorkerKind};
 use crate::engine::{interrupt, interrupted};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::printer;
 use crate::task::Task;
 
@@ -157,75 +157,101 @@ fn one_shape(
     processes: &mut Vec<Starting>,
 ) -> Result<ShapeFinding, Failure> {
     let started = Instant::now();
-    let mut finding = ShapeFinding {
+    let finding = |result| ShapeFinding {
         shape: pairing.shape.clone(),
         dimensions: task.manifest().target().dimensions.clone(),
         line: stage.line_of(&pairing.shape),
         a_config: None,
         b_config: None,
         notes: Vec::new(),
-        result: Err(Fallen {
-            side: versus::Side::A,
-            outcome: None,
-            message: String::new(),
-        }),
-        seconds: 0.0,
+        result,
+        seconds: started.elapsed().as_secs_f64(),
     };
-    let fallen = |side, outcome: Outcome| Fallen {
-        side,
-        message: outcome.to_string(),
-        outcome: Some(outcome),
+    let [a, b] = match build_both(stage, task, pairing)? {
+        Ok(both) => both,
+        Err(fallen) => return Ok(finding(Err(fallen))),
     };
-    let mut ready: Vec<Contender> = Vec::new();
-    for (which, side) in [(versus::Side::A, &pairing.a), (versus::Side::B, &pairing.b)] {
+    side::may_come_second(&b).map_err(|f| pairing.b.blamed(f))?;
+    let mut notes = Vec::new();
+    let a_config = telling_config(task, &pairing.a, &a, &mut notes);
+    let b_config = telling_config(task, &pairing.b, &b, &mut notes);
+    let mut oracle = Oracle::new(task, &stage.pool)?;
+    let secret = cache::random_u64();
+    let result = match check_both(task, &mut oracle, pairing, [&a, &b], secret)? {
+        Err(fallen) => Err(fallen),
+        Ok(pair_ns) => {
+            let limits = Limits {
+                margin: settings.margin,
+                shapes,
+            };
+            let plan = Plan::new(a.style, limits, settings.budget, pair_ns);
+            let sides = Match {
+                task,
+                oracle: &mut oracle,
+                baseline: &a,
+                candidate: &b,
+                secret,
+                status: &mut |_| {},
+            };
+            versus::judge(sides, &plan, processes)?
+        }
+    };
+    Ok(ShapeFinding {
+        a_config,
+        b_config,
+        notes,
+        ..finding(result)
+    })
+}
+
+fn build_both(
+    stage: &Stage,
+    task: &Task,
+    pairing: &Pairing,
+) -> Result<Result<[Contender; 2], Fallen>, Failure> {
+    let build = |which, side: &Side| -> Result<Result<Contender, Fallen>, Failure> {
         let built = side::contender(stage, task, side)?;
         if interrupt::asked() {
             return Err(interrupted());
         }
-        match built {
-            Ok(contender) => ready.push(contender),
-            Err(outcome) => {
-                finding.result = Err(fallen(which, outcome));
-                return Ok(finding);
-            }
-        }
-    }
-    let [a, b] = &ready[..] else {
-        return Err(Failure::new(Exit::Bug, "a comparison has two sides"));
+        Ok(built.map_err(|outcome| Fallen::new(which, outcome)))
     };
-    side::may_come_second(b)?;
-    finding.a_config = telling_config(task, &pairing.a, a, &mut finding.notes);
-    finding.b_config = telling_config(task, &pairing.b, b, &mut finding.notes);
-    let mut oracle = Oracle::new(task, &stage.pool)?;
-    let secret = cache::random_u64();
+    // A config that one side has from the other is judged on the side that named it first: whatever is wrong with it
+    // there is not the borrower's fault.
+    let (a, b) = match pairing.a.borrows_its_config() {
+        false => (
+            build(versus::Side::A, &pairing.a)?,
+            build(versus::Side::B, &pairing.b)?,
+        ),
+        true => {
+            let b = build(versus::Side::B, &pairing.b)?;
+            (build(versus::Side::A, &pairing.a)?, b)
+        }
+    };
+    Ok(a.and_then(|a| Ok([a, b?])))
+}
+
+/// Nanoseconds that a launch of each side takes together, or the side that is wrong.
+fn check_both(
+    task: &Task,
+    oracle: &mut Oracle,
+    pairing: &Pairing,
+    both: [&Contender; 2],
+    secret: u64,
+) -> Result<Result<f64, Fallen>, Failure> {
+    // First, so that what is wrong with the reference is not put down to a side.
+    evaluate::foresee(task, oracle, Checker::seeds(task, secret))?;
     let mut checker = Checker::new(task);
     let mut pair_ns = 0.0;
-    for (which, contender) in [(versus::Side::A, a), (versus::Side::B, b)] {
-        match checker.check(task, &mut oracle, contender, secret)? {
+    let sides = [(versus::Side::A, &pairing.a), (versus::Side::B, &pairing.b)];
+    for ((which, side), contender) in sides.into_iter().zip(both) {
+        let checked = checker.check(task, oracle, contender, secret);
+        match checked.map_err(|f| side.blamed(f))? {
             Ok(ns) => pair_ns += ns,
-            Err(outcome) => {
-                finding.result = Err(fallen(which, outcome));
-                return Ok(finding);
-            }
+            Err(outcome) => return Ok(Err(Fallen::new(which, outcome))),
         }
     }
-    drop(checker);
-    let limits = Limits {
-        margin: settings.margin,
-        shapes,
-    };
-    let plan = Plan::new(a.style, limits, settings.budget, pair_ns);
-    let sides = Match {
-        task,
-        oracle: &mut oracle,
-        baseline: a,
-        candidate: b,
-        secret,
-        status: &mut |_| {},
-    };
-    finding.result = versus::judge(sides, &plan, processes)?;
-    finding.seconds = started.elapsed().as_secs_f64();
-    Ok(finding)
+    Ok(Ok(pair_ns))
 }
 
 /// The config of a side, where it says anything about what was built.
@@ -261,6 +287,15 @@ impl Checker {
         }
     }
 
+    fn seeds(task: &Task, secret: u64) -> Seeds {
+        Seeds {
+            secret,
+            batch: 0,
+            trial: 0,
+            timed_inputs_are_checked: task.is_cuda(),
+        }
+    }
+
     /// Nanoseconds of a launch, or what is wrong with it.
     pub fn check(
         &mut self,
@@ -269,12 +304,7 @@ impl Checker {
         contender: &Contender,
         secret: u64,
     ) -> Result<Result<f64, Outcome>, Failure> {
-        let seeds = Seeds {
-            secret,
-            batch: 0,
-            trial: 0,
-            timed_inputs_are_checked: task.is_cuda(),
-        };
+        let seeds = Checker::seeds(task, secret);
         let worker = &contender.program.worker;
         let mut own = Crew::new(worker.clone());
         let crew = match (&mut self.crew, worker) {

@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use crate::engine::versus::{Budget, Fallen, Side};
     use crate::gate::judge::Settings;
+    use kiln_core::trial::Outcome;
 
     #[test]
     fn any_text_makes_well_formed_xml() {
@@ -120,11 +121,13 @@ mod tests {
                 a_config: None,
                 b_config: None,
                 notes: Vec::new(),
-                result: Err(Fallen {
-                    side: Side::B,
-                    outcome: None,
-                    message: nasty.into(),
-                }),
+                result: Err(Fallen::new(
+                    Side::B,
+                    Outcome::Gated {
+                        gate: nasty.into(),
+                        message: nasty.into(),
+                    },
+                )),
                 seconds: 1.5,
             }],
         };

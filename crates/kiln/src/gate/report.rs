@@ -32,10 +32,10 @@ pub fn sentence(finding: &ShapeFinding, findings: &Findings) -> String {
         Ok(judged) => judged,
         Err(fallen) => {
             let side = match fallen.side {
-                Side::A => &findings.a,
-                Side::B => &findings.b,
+                Side::A => format!("A (`{}`)", findings.a),
+                Side::B => format!("B (`{}`)", findings.b),
             };
-            return format!("`{side}` {}", fallen.message);
+            return format!("{side}: {}", fallen.outcome);
         }
     };
     let look = &judged.look;
@@ -312,7 +312,7 @@ fn shape_document(finding: &ShapeFinding, findings: &Findings) -> Value {
                 Side::A => "a",
                 Side::B => "b",
             });
-            document["reason"] = json!(fallen.outcome.as_ref().map(|o| o.reason()));
+            document["reason"] = json!(fallen.outcome.reason());
             document["outcome"] = json!(fallen.outcome);
         }
     }

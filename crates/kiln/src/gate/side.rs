@@ -14,7 +14,7 @@ use super::stage::Stage;
 use super::tree::Tree;
 use crate::engine::evaluate::Contender;
 use crate::engine::worker::WorkerKind;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::report::terminal::config_text;
 use crate::since::{self, Changed};
 use crate::store::{SqliteStore, Store, no_studies};
@@ -39,6 +39,35 @@ pub struct Side {
     /// `None` where the other side's will do.
     pub config: Option<Chosen>,
     pub notes: Vec<String>,
+    /// Which of the two it is, where reports call them A and B.
+    pub letter: Option<char>,
+}
+
+impl Side {
+    /// A failure that is this side's own, said to be so. What the machine cannot do is nobody's.
+    pub fn blamed(&self, failure: Failure) -> Failure {
+        blamed(self.letter, &self.label, failure)
+    }
+
+    pub fn borrows_its_config(&self) -> bool {
+        let lender = self.config.as_ref().and_then(|c| c.lender.as_ref());
+        lender.is_some()
+    }
+}
+
+fn blamed(letter: Option<char>, label: &str, failure: Failure) -> Failure {
+    if failure.exit != Exit::Usage {
+        return failure;
+    }
+    let message = failure.message.trim_start_matches("error: ");
+    let quoted = format!("`{label}`");
+    let message = match (letter, message.contains(&quoted)) {
+        (None, true) => message.to_string(),
+        (None, false) => format!("{quoted}: {message}"),
+        (Some(letter), true) => format!("{letter}: {message}"),
+        (Some(letter), false) => format!("{letter} ({quoted}): {message}"),
+    };
+    Failure { message, ..failure }
 }
 
 /// What a user named, ready to be built.
@@ -48,10 +77,15 @@ pub fn resolve(stage: &Stage, text: &str) -> Result<Side, Failure> {
 
 /// Both sides of a comparison: a file on one may say where a file on the other belongs.
 pub fn resolve_both(stage: &Stage, a: &str, b: &str) -> Result<(Side, Side), Failure> {
-    Ok((
-        resolve_beside(stage, a, Some(b))?,
-        resolve_beside(stage, b, Some(a))?,
-    ))
+    let resolve = |letter, text, other| {
+        let side = resolve_beside(stage, text, Some(other));
+        let side = side.map_err(|failure| blamed(Some(letter), text, failure))?;
+        Ok(Side {
+            letter: Some(letter),
+            ..side
+        })
+    };
+    Ok((resolve('A', a, b)?, resolve('B', b, a)?))
 }
 
 fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side, Failure> {
@@ -76,8 +110,9 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
                 Failure::usage(format!("cannot use `{}`: {e}", path.display()))
                     .hint("source files are found from the folder kiln runs in")
             })?;
-            let other = match other.map(Spec::parse).transpose()? {
-                Some(Spec::Source { path, .. }) => path.canonicalize().ok(),
+            // What is wrong with the other side is said of that one.
+            let other = match other.map(Spec::parse) {
+                Some(Ok(Spec::Source { path, .. })) => path.canonicalize().ok(),
                 _ => None,
             };
             let (origin, note) = source_origin(stage, &path, absolute, other.as_deref())?;
@@ -98,6 +133,7 @@ fn resolve_beside(stage: &Stage, text: &str, other: Option<&str>) -> Result<Side
         origin,
         config,
         notes,
+        letter: None,
     })
 }
 
@@ -145,14 +181,15 @@ pub fn without_effect(task: &Task, side: &Side, contender: &Contender) -> Option
 /// A side that named no config gets the other's, else the latest winner's, else the only one.
 pub fn settle(stage: &Stage, task: &Task, sides: [&mut Side; 2]) -> Result<(), Failure> {
     let [a, b] = sides;
-    let known = a.config.clone().or_else(|| b.config.clone());
+    let lent = |side: &Side| side.config.as_ref().map(|config| config.lent_by(side));
+    let known = lent(a).or_else(|| lent(b));
     for side in [a, b] {
         if side.config.is_some() || matches!(side.origin, Origin::Baseline) {
             continue;
         }
         side.config = Some(match &known {
             Some(config) => config.clone(),
-            None => default_config(stage, task)?,
+            None => default_config(stage, task).map_err(|failure| side.blamed(failure))?,
         });
     }
     Ok(())
@@ -198,11 +235,12 @@ pub fn contender(
     side: &Side,
 ) -> Result<Result<Contender, Outcome>, Failure> {
     if matches!(side.origin, Origin::Baseline) {
-        return baseline(stage, task);
+        return baseline(stage, task).map_err(|failure| side.blamed(failure));
     }
-    let own = stage.own_task(&side.origin, &side.label, task)?;
+    let own = stage.own_task(side, task)?;
     let of = own.as_deref().unwrap_or(task);
-    let config = config_on(of, &side.label, &side.config.clone().unwrap_or_default())?;
+    let config = config_on(of, &side.label, &side.config.clone().unwrap_or_default())
+        .map_err(|failure| side.blamed(failure))?;
     let build = of.candidate_build(&config);
     let built = match stage.pool.build_one(&build)? {
         Ok(built) => built,

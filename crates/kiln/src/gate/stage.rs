@@ -7,14 +7,14 @@ use std::sync::Arc;
 use kiln_core::manifest::{Fill, Language, Measure, Role, ShapePurpose};
 use kiln_core::protocol::{ArgumentSpec, DeviceInfo, Problem};
 
-use super::side::Origin;
+use super::side::{Origin, Side};
 use super::tree::Tree;
 use crate::cache::Cache;
 use crate::commands::tune::{prepare_support, wait_for_machine};
 use crate::engine::compile_pool::CompilePool;
 use crate::engine::worker::{Worker, WorkerKind};
 use crate::engine::{broken, interrupt};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::project::{self, ManifestFile};
 use crate::settings;
 use crate::task::{Part, Task};
@@ -112,13 +112,8 @@ impl Stage {
 
     /// The task a side's kernel belongs to, where that is not the one at hand. It answers the same
     /// question: shapes, inputs, reference and tolerance are those of today.
-    pub fn own_task(
-        &self,
-        origin: &Origin,
-        label: &str,
-        task: &Task,
-    ) -> Result<Option<Arc<Task>>, Failure> {
-        let mut file = match origin {
+    pub fn own_task(&self, side: &Side, task: &Task) -> Result<Option<Arc<Task>>, Failure> {
+        let mut file = match &side.origin {
             Origin::Current | Origin::Baseline => return Ok(None),
             Origin::Source(path) => {
                 let mut file = project::read(&self.file.path)?;
@@ -127,7 +122,7 @@ impl Stage {
             }
             Origin::Tree(tree) => {
                 copy_data(task, tree)?;
-                project::read(&tree.manifest()).map_err(|f| within(label, f))?
+                project::read(&tree.manifest()).map_err(|f| side.blamed(f))?
             }
         };
         let today = task.manifest();
@@ -136,7 +131,7 @@ impl Stage {
             || manifest.dimension_names() != today.dimension_names()
         {
             return Err(another_question(
-                label,
+                side,
                 &format!(
                     "its shapes have the dimensions {}, not {}",
                     manifest.dimension_names().join(", "),
@@ -149,9 +144,9 @@ impl Stage {
         manifest.reference = None;
         manifest.baseline = None;
         let own = Task::new(file, self.device.clone(), None);
-        let mut own = own.map_err(|f| within(label, f))?;
+        let mut own = own.map_err(|f| side.blamed(f))?;
         own.support.clone_from(&task.support);
-        same_question(label, task, &own)?;
+        same_question(side, task, &own)?;
         Ok(Some(Arc::new(own)))
     }
 
@@ -204,22 +199,11 @@ pub fn time_briefly(measure: &mut Measure) {
     measure.max_seconds = measure.max_seconds.min(0.5);
 }
 
-fn within(label: &str, failure: Failure) -> Failure {
-    Failure {
-        message: format!(
-            "in `{label}`: {}",
-            failure.message.trim_start_matches("error: ")
-        ),
-        ..failure
-    }
-}
-
-fn another_question(label: &str, why: &str) -> Failure {
-    Failure::new(
-        Exit::Usage,
-        format!("`{label}` is about another question: {why}"),
-    )
-    .hint("two kernels can be compared when they take the same inputs and give the same outputs")
+fn another_question(side: &Side, why: &str) -> Failure {
+    let message = format!("`{}` is about another question: {why}", side.label);
+    side.blamed(Failure::usage(message).hint(
+        "two kernels can be compared when they take the same inputs and give the same outputs",
+    ))
 }
 
 /// Inputs that come from files are today's on both sides.
@@ -242,13 +226,13 @@ fn copy_data(task: &Task, tree: &Tree) -> Result<(), Failure> {
 
 /// Buffers that are filled or compared must be the same, at the same places: these decide what they
 /// hold. Scratch, scalars and descriptors are a kernel's own business.
-fn same_question(label: &str, task: &Task, own: &Task) -> Result<(), Failure> {
+fn same_question(side: &Side, task: &Task, own: &Task) -> Result<(), Failure> {
     let target = task.manifest().target();
     let problem = |of: &Task| of.problem(Part::Candidate, target, &of.any_config()?, 0);
-    let (today, theirs) = (problem(task)?, problem(own).map_err(|f| within(label, f))?);
+    let (today, theirs) = (problem(task)?, problem(own).map_err(|f| side.blamed(f))?);
     match difference(&today, &theirs) {
         None => Ok(()),
-        Some(why) => Err(another_question(label, &why)),
+        Some(why) => Err(another_question(side, &why)),
     }
 }
 

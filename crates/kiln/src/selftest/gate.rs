@@ -169,7 +169,7 @@ impl Bench<'_> {
             let judged = match wrong {
                 Some(why) => Err(why),
                 None => versus::judge(sides, &plan, &mut self.starting)?
-                    .map_err(|fallen| fallen.message),
+                    .map_err(|fallen| fallen.outcome.to_string()),
             };
             match judged {
                 Ok(judged) => {

@@ -343,41 +343,6 @@ impl Task {
         )
     }
 
-    /// Whether no config makes a difference to the kernel, though there are tunables.
-    pub fn reads_no_tunable(&self) -> bool {
-        let count = self.space.tunables().len();
-        count > 0 && self.unused_tunables().len() == count
-    }
-
-    /// Tunables whose name appears nowhere in the kernel's source: most likely a typo.
-    pub fn unused_tunables(&self) -> Vec<&str> {
-        if self.replayed.is_some() {
-            return Vec::new();
-        }
-        let texts = self.closure(vec![self.source.clone()]);
-        let in_flags = |name: &str| {
-            self.manifest()
-                .kernel
-                .flags
-                .iter()
-                .any(|f| f.contains(name))
-        };
-        let in_launch = |name: &str| self.launch_names().iter().any(|n| n == name);
-        let tunables = self.space.tunables().iter().map(|t| t.name.as_str());
-        let unused: Vec<&str> = tunables
-            .filter(|name| !in_flags(name) && !in_launch(name))
-            .filter(|name| !texts.iter().any(|(_, text)| has_word(text, name)))
-            .collect();
-        if unused.is_empty() {
-            return unused;
-        }
-        let texts = self.kernel_files();
-        let unused = unused.into_iter();
-        unused
-            .filter(|name| !texts.iter().any(|file| has_word(&file.text, name)))
-            .collect()
-    }
-
     /// Stages with a macro that appears nowhere in the kernel's source: leaving them out leaves nothing out.
     pub fn unknown_stages(&self) -> Vec<(&Stage, &str)> {
         let stages = &self.manifest().stages;
@@ -390,27 +355,6 @@ impl Task {
             .iter()
             .filter_map(|stage| Some((stage, stage.macros().find(is_unknown)?)));
         named.collect()
-    }
-
-    /// Names that decide the geometry of a launch or its arguments.
-    fn launch_names(&self) -> Vec<String> {
-        let manifest = self.manifest();
-        let launch = &manifest.launch;
-        let geometry = launch
-            .grid
-            .iter()
-            .chain(&launch.block)
-            .chain(&launch.cluster);
-        let arguments = manifest.arguments.iter().flat_map(|a| match &a.kind {
-            ArgumentKind::Scalar { value } => std::slice::from_ref(value),
-            ArgumentKind::Buffer { shape, .. } => shape,
-            ArgumentKind::Tma { tile, .. } => tile,
-        });
-        geometry
-            .chain(&launch.shared)
-            .chain(arguments)
-            .flat_map(|expr| expr.names().into_iter().map(|n| n.name.clone()))
-            .collect()
     }
 
     /// What a compiler may read of the user's: the project, but not a whole home, with its keys,

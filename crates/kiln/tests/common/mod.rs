@@ -274,10 +274,14 @@ pub const SLOW: u32 = 8;
 /// what a verdict makes of its numbers is tested where the numbers are given.
 pub const NO_DIFFERENCE: &str = "0.9";
 
+/// The tunable of [`scale_source`], read and of no consequence.
+pub const READS_UNROLL: &str =
+    "#ifndef UNROLL\n#define UNROLL 4\n#endif\nenum { unroll = UNROLL };\n";
+
 /// The loop of [`Project::with_scale`]; each repeat is as much work again.
 pub fn scale_source(repeats: u32) -> String {
     format!(
-        "#ifndef UNROLL\n#define UNROLL 4\n#endif\n\
+        "{READS_UNROLL}\
          void scale(const float *x, float *y, int n) {{\n\
          for (int r = 0; r < {repeats}; r++)\n\
          for (int i = 0; i < n; i++) {{ float s = x[i];\n\

@@ -1,15 +1,21 @@
 //! What the body of a function says about its parameters: which integers are sizes, how large a buffer is and
 //! whether it is written. Guesses from the text of loops and subscripts; a person reads the result.
 
+mod certain;
+mod conditions;
 mod indices;
 
 use std::collections::BTreeMap;
 
 use super::source::words;
+use certain::without_casts;
+use conditions::{compared, conditions, numbered};
 pub(super) use indices::Reach;
 
 /// Colours of a pixel, or a small matrix.
 const MOST_TOGETHER: u64 = 64;
+/// Row pointers and the halos of stencils reach a few elements further.
+const MOST_BEYOND: i64 = 64;
 
 /// How a function uses the memory behind a pointer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,24 +32,70 @@ pub(super) enum Use {
 pub(super) struct Bounds<'f> {
     body: &'f str,
     integers: &'f [&'f str],
-    of: BTreeMap<&'f str, &'f str>,
+    of: BTreeMap<&'f str, Bound<'f>>,
+    /// What loops run to that end at a number.
+    most: BTreeMap<&'f str, i64>,
+}
+
+/// What a variable stays below.
+#[derive(Clone, Debug, PartialEq)]
+struct Bound<'f> {
+    /// The product of these.
+    sizes: Vec<&'f str>,
+    /// By how much it stays further below: 1 in `x < width - 1`.
+    slack: i64,
+    /// All conditions on it say the same, and nothing else.
+    is_plain: bool,
+}
+
+impl Bound<'_> {
+    fn product(&self) -> Vec<String> {
+        let mut sizes: Vec<String> = self.sizes.iter().map(|s| s.to_string()).collect();
+        sizes.sort();
+        sizes
+    }
+
+    /// What is also said of the variable. The guess stays what was said first; a condition such as `x + 1 < width` tells
+    /// how far the code behind it may go.
+    fn also(&mut self, other: Bound<'_>) {
+        let agree = self.product() == other.product();
+        self.is_plain &= other.is_plain && agree;
+        if agree {
+            self.slack = self.slack.max(other.slack);
+        }
+    }
 }
 
 impl<'f> Bounds<'f> {
     /// `integers` are the parameters that could be sizes.
     pub fn of(body: &'f str, integers: &'f [&'f str]) -> Bounds<'f> {
-        let mut of = BTreeMap::new();
+        let mut of: BTreeMap<&str, Bound<'_>> = BTreeMap::new();
+        let mut most: BTreeMap<&str, i64> = BTreeMap::new();
         for word in ["for", "while", "if"] {
             for condition in conditions(body, word) {
                 for part in condition.split([';', '&', '|', ',']) {
-                    let Some((variable, bound)) = compared(part, integers) else {
+                    if let ("for", Some((variable, number))) = (word, numbered(part)) {
+                        let known = most.entry(variable).or_insert(number);
+                        *known = number.max(*known);
+                    }
+                    let Some((variable, bound)) = compared(part, integers, word) else {
                         continue;
                     };
-                    of.entry(variable).or_insert(bound);
+                    match of.get_mut(variable) {
+                        Some(known) => known.also(bound),
+                        None => {
+                            of.insert(variable, bound);
+                        }
+                    }
                 }
             }
         }
-        Bounds { body, integers, of }
+        Bounds {
+            body,
+            integers,
+            of,
+            most,
+        }
     }
 
     /// The parameters that bound something or are multiplied in a subscript of one of `buffers`: the sizes.
@@ -52,13 +104,14 @@ impl<'f> Bounds<'f> {
             .iter()
             .flat_map(|buffer| accesses(self.body, buffer))
             .flat_map(|access| {
-                words(&self.spelt_out(access.index))
+                words(&self.spelt_out(access.index).text)
                     .map(String::from)
                     .collect::<Vec<_>>()
             })
             .filter_map(|word| self.integers.iter().copied().find(|i| *i == word))
             .collect();
-        let is_size = |name: &&str| self.of.values().any(|b| b == name) || strides.contains(name);
+        let bounds_some = |name: &&str| self.of.values().any(|b| b.sizes.contains(name));
+        let is_size = |name: &&str| bounds_some(name) || strides.contains(name);
         self.integers.iter().copied().filter(is_size).collect()
     }
 
@@ -66,17 +119,37 @@ impl<'f> Bounds<'f> {
     pub fn extents(&self, buffer: &str) -> Option<Extents<'f>> {
         let accesses = accesses(self.body, buffer);
         let indices = accesses.iter().map(|access| self.spelt_out(access.index));
-        let indices: Vec<String> = indices.collect();
-        let sizes = indices.iter().find_map(|index| self.extents_of(index))?;
-        let is_sure = indices.iter().all(|index| is_sum_of_strides(index));
+        let indices: Vec<Spelt> = indices.collect();
+        let all: Vec<Option<Vec<&str>>> =
+            indices.iter().map(|i| self.extents_of(&i.text)).collect();
+        let most = all.iter().flatten().map(Vec::len).max()?;
+        let sizes = all.iter().flatten().find(|s| s.len() == most)?.clone();
+        let beyond = indices.iter().map(|i| self.beyond(&i.text, &sizes));
+        let beyond: Vec<Option<i64>> = beyond.collect();
+        let is_told = |place: usize| {
+            let is_inside = beyond[place].is_some_and(|b| b <= 0);
+            indices[place].is_certain && is_inside
+        };
+        let untold = (0..accesses.len()).find(|place| !is_told(*place));
+        let is_named_otherwise = accesses.len() < occurrences(self.body, buffer).count();
+        let doubt = match untold {
+            Some(place) => Some(Doubt::Subscript(accesses[place].index.to_string())),
+            None => is_named_otherwise.then_some(Doubt::NotOnlySubscripts),
+        };
+        let texts = indices.iter().map(|index| index.text.as_str());
         let factor = match sizes.len() {
-            1 => indices.iter().filter_map(|index| factor(index)).max(),
+            1 => texts.filter_map(factor).max(),
             _ => None,
         };
+        let beyond = beyond.into_iter().flatten().max().unwrap_or(0);
         Some(Extents {
+            beyond: match (&sizes[..], factor) {
+                ([_], None) => beyond.clamp(0, MOST_BEYOND),
+                _ => 0,
+            },
             sizes,
             factor,
-            is_sure,
+            doubt,
         })
     }
 
@@ -88,7 +161,7 @@ impl<'f> Bounds<'f> {
                 (self.of.get_key_value(word), seen.contains(&word))
             {
                 seen.push(name);
-                extents.push(*bound);
+                extents.extend(&bound.sizes);
             }
         }
         // A stride that is none of the extents: a row is longer than what is used of it.
@@ -99,19 +172,29 @@ impl<'f> Bounds<'f> {
     }
 
     /// A subscript with variables that are only names for something else replaced by that: `row = y * width`.
-    fn spelt_out(&self, index: &str) -> String {
+    fn spelt_out(&self, index: &str) -> Spelt {
         let mut text = index.to_string();
+        let mut is_certain = true;
         for _ in 0..3 {
             let unknown = words(&text)
                 .filter(|word| !self.of.contains_key(word) && !self.integers.contains(word))
+                .filter(|word| !self.most.contains_key(word))
                 .find_map(|word| Some((word.to_string(), definition(self.body, word)?)));
             let Some((name, meaning)) = unknown else {
                 break;
             };
+            is_certain &= is_set_once(self.body, &name);
             text = replaced(&text, &name, &format!("({meaning})"));
         }
-        text
+        Spelt { text, is_certain }
     }
+}
+
+/// A subscript in terms of what is bounded.
+struct Spelt {
+    text: String,
+    /// No name in it meant something else before or after.
+    is_certain: bool,
 }
 
 /// How large a buffer is, as its subscripts show it.
@@ -120,16 +203,19 @@ pub(super) struct Extents<'f> {
     pub sizes: Vec<&'f str>,
     /// Elements to each: 3 where `rgb[3 * i + 2]` is read.
     pub factor: Option<u64>,
-    /// Nothing in a subscript but sizes and what runs up to them.
-    pub is_sure: bool,
+    /// Elements past the only size: 1 where `rows[i + 1]` is read for every `i` below it.
+    pub beyond: i64,
+    /// Why these may not be the sizes.
+    pub doubt: Option<Doubt>,
 }
 
-/// Whether a subscript only adds up what runs up to sizes: one with a number as a factor, a division, a shift or another
-/// buffer in it may reach further than they say, or less far.
-fn is_sum_of_strides(index: &str) -> bool {
-    let is_plain = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_.+-*()][".contains(c);
-    let nested = index.replace("][", "").contains('[');
-    index.chars().all(is_plain) && !nested && factors(index).next().is_none()
+/// What keeps a shape from being more than a guess.
+#[derive(Debug, PartialEq)]
+pub(super) enum Doubt {
+    /// May reach further than the sizes say, or less far.
+    Subscript(String),
+    /// Handed on, or moved along.
+    NotOnlySubscripts,
 }
 
 /// Numbers that something is multiplied by.
@@ -157,6 +243,10 @@ pub(super) fn use_of(body: &str, pointer: &str) -> Use {
     if accesses.is_empty() || accesses.len() < occurrences(body, pointer).count() {
         return Use::Unknown;
     }
+    // Its address goes somewhere, to `atomicAdd` perhaps.
+    if accesses.iter().any(|a| a.is_pointed_at) {
+        return Use::Unknown;
+    }
     let is_assigned = |a: &Access| a.after.starts_with('=') && !a.after.starts_with("==");
     let is_updated = |a: &Access| {
         let operators = [
@@ -164,19 +254,27 @@ pub(super) fn use_of(body: &str, pointer: &str) -> Use {
         ];
         operators.iter().any(|o| a.after.starts_with(o))
     };
-    match (
-        accesses.iter().any(is_assigned),
-        accesses.iter().any(is_updated),
-    ) {
-        (true, _) => Use::Written,
-        (false, true) => Use::Updated,
-        (false, false) => Use::Read,
+    // `y[i] = a * x[i] + y[i]` reads what was there.
+    let reads_itself = |a: &Access| {
+        let statement = a.after.split(';').next().unwrap_or_default();
+        occurrences(statement, pointer).next().is_some()
+    };
+    let is_changed = |a: &Access| is_assigned(a) || is_updated(a);
+    match accesses.iter().any(is_changed) {
+        false => Use::Read,
+        // What comes first decides: a sum begins with a zero, an update with what is there.
+        true => match accesses.first() {
+            Some(first) if is_assigned(first) && !reads_itself(first) => Use::Written,
+            _ => Use::Updated,
+        },
     }
 }
 
 struct Access<'b> {
     index: &'b str,
     after: &'b str,
+    /// `&name[index]`.
+    is_pointed_at: bool,
 }
 
 /// Every `name[index]`; of `name[a][b]` both.
@@ -184,6 +282,7 @@ fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
     occurrences(body, name)
         .filter_map(|end| {
             let rest = body[end..].trim_start().strip_prefix('[')?;
+            let before = body[..end - name.len()].trim_end();
             let mut close = closing(rest, '[', ']')?;
             while let Some(inner) = rest[close + 1..].strip_prefix('[') {
                 close += 2 + closing(inner, '[', ']')?;
@@ -191,12 +290,16 @@ fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
             Some(Access {
                 index: &rest[..close],
                 after: rest[close + 1..].trim_start(),
+                // Not `mask & name[index]`.
+                is_pointed_at: before
+                    .strip_suffix('&')
+                    .is_some_and(|b| b.trim_end().ends_with(['(', ',', '=', ';', '{'])),
             })
         })
         .collect()
 }
 
-/// Where each occurrence of a word ends.
+/// Where each occurrence of a word ends; `threadIdx.x` is none of `x`.
 fn occurrences<'b>(body: &'b str, name: &str) -> impl Iterator<Item = usize> + 'b {
     let name = name.to_string();
     let length = name.len();
@@ -211,7 +314,8 @@ fn occurrences<'b>(body: &'b str, name: &str) -> impl Iterator<Item = usize> + '
         .filter_map(move |(start, end)| {
             let before = body[..start].chars().next_back();
             let after = body[end..].chars().next();
-            let is_whole = !before.is_some_and(is_word) && !after.is_some_and(is_word);
+            let is_whole =
+                !before.is_some_and(|c| is_word(c) || c == '.') && !after.is_some_and(is_word);
             is_whole.then_some(end)
         })
 }
@@ -232,25 +336,20 @@ fn closing(text: &str, open: char, close: char) -> Option<usize> {
     None
 }
 
-/// What is in the parentheses after each `word`.
-fn conditions<'b>(body: &'b str, word: &str) -> Vec<&'b str> {
-    occurrences(body, word)
-        .filter_map(|end| {
-            let rest = body[end..].trim_start().strip_prefix('(')?;
-            Some(&rest[..closing(rest, '(', ')')?])
-        })
-        .collect()
-}
-
-/// `y < height - 1`: the first name, and the first of `integers` that it is compared with.
-fn compared<'f>(part: &'f str, integers: &[&'f str]) -> Option<(&'f str, &'f str)> {
-    let (left, right) = part.split_once(['<', '>'])?;
-    let is_name = |word: &&str| word.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    let variable = words(left).find(is_name)?;
-    let bound = words(right)
-        .chain(words(left))
-        .find_map(|word| integers.iter().find(|i| **i == word))?;
-    (!integers.contains(&variable)).then_some((variable, bound))
+/// Whether a variable keeps the value it is first given.
+fn is_set_once(body: &str, name: &str) -> bool {
+    let changes = |end: &usize| {
+        let after = body[*end..].trim_start();
+        let before = body[..*end - name.len()].trim_end();
+        let sets = after.starts_with('=') && !after.starts_with("==");
+        let updates = [
+            "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<=", ">>=", "++", "--",
+        ];
+        sets || updates.iter().any(|u| after.starts_with(u))
+            || before.ends_with("++")
+            || before.ends_with("--")
+    };
+    occurrences(body, name).filter(changes).count() == 1
 }
 
 /// What a variable is first set to: `int i = blockIdx.x * 256;`.
@@ -280,7 +379,7 @@ fn replaced(text: &str, name: &str, by: &str) -> String {
 mod tests {
     use super::*;
 
-    const BLUR: &str = "for (int y = 0; y < height; y++) for (int x = 1; x < width - 1; ++x) {\
+    const BLUR: &str = "for (int y = 1; y < height - 1; y++) for (int x = 1; x < width - 1; ++x) {\
         if (y == 0 || x >= width) continue;\
         float sum = 0; for (int dy = -1; dy <= 1; dy++) sum += in[(y + dy) * width + x];\
         out[y * width + x] = sum / 3; }";
@@ -288,7 +387,10 @@ mod tests {
     /// Of a buffer whose subscripts leave no doubt.
     fn sizes<'f>(bounds: &Bounds<'f>, buffer: &str) -> Vec<&'f str> {
         let extents = bounds.extents(buffer).expect("they tell");
-        assert!(extents.is_sure && extents.factor.is_none(), "{extents:?}");
+        assert!(
+            extents.doubt.is_none() && extents.factor.is_none(),
+            "{extents:?}"
+        );
         extents.sizes
     }
 
@@ -329,12 +431,12 @@ mod tests {
             let body = format!("for (int i = 0; i < n; i++) y[i] = a[{index}];");
             let extents = Bounds::of(&body, &integers).extents("a").map(|e| {
                 assert_eq!(e.sizes, ["n"]);
-                (e.factor, e.is_sure)
+                (e.factor, e.beyond, e.doubt.is_none())
             });
             extents.expect("they tell")
         };
         for index in ["3*i+2", "3 * i", "i * 3 + 1", "3 * (i + 1)", "(i - 1) * 3"] {
-            assert_eq!(found(index), (Some(3), false), "{index}");
+            assert_eq!(found(index), (Some(3), 0, false), "{index}");
         }
         for index in [
             "i / 2",
@@ -345,11 +447,12 @@ mod tests {
             "0 * i",
             "i * 4096",
         ] {
-            assert_eq!(found(index), (None, false), "{index}");
+            assert_eq!(found(index), (None, 0, false), "{index}");
         }
-        for index in ["i", "i + 1", "(size_t)i", "n - 1 - i"] {
-            assert_eq!(found(index), (None, true), "{index}");
+        for index in ["i", "(size_t)i", "n - 1 - i"] {
+            assert_eq!(found(index), (None, 0, true), "{index}");
         }
+        assert_eq!(found("i + 1"), (None, 1, false));
     }
 
     #[test]
@@ -371,6 +474,16 @@ mod tests {
         assert_eq!(use_of("helper(a, n); a[0] = 1;", "a"), Use::Unknown);
         assert_eq!(use_of("", "a"), Use::Unknown);
         assert_eq!(use_of("a[i] += b[i];", "a"), Use::Updated);
+        assert_eq!(use_of("a[i] = 2 * b[i] + a[i];", "a"), Use::Updated);
+        assert_eq!(use_of("if (a[i] > 0) a[i] = 0;", "a"), Use::Updated);
+        assert_eq!(
+            use_of("a[i] = 0; for (;;) a[i] += b[j]; a[i] = a[i] / 2;", "a"),
+            Use::Written
+        );
+        assert_eq!(use_of("atomicAdd(&a[i], 1);", "a"), Use::Unknown);
+        for reading in ["if (x && a[i]) return;", "y = mask & a[i];"] {
+            assert_eq!(use_of(reading, "a"), Use::Read, "{reading}");
+        }
         assert_eq!(use_of("if (a[i] == 0) return;", "a"), Use::Read);
     }
 
@@ -384,6 +497,8 @@ mod tests {
             "é[é] = é",
             "if(<)",
             "a = ; a[a]",
+            "for (i = 0; i + 9223372036854775807 < n - 9223372036854775807; i++) a[i + 9223372036854775807]",
+            "for (i = 0; i < 9223372036854775807; i++) a[i + i + n - 9223372036854775807]",
         ] {
             let bounds = Bounds::of(text, &["n", "a"]);
             let _ = (

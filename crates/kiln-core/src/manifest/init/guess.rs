@@ -1,6 +1,6 @@
 //! The dimensions and arguments of a first manifest, as far as the function shows them.
 
-use super::body::{self, Bounds, Reach, Use};
+use super::body::{self, Bounds, Doubt, Extents, Reach, Use};
 use super::source::{Function, Parameter, Passing};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
@@ -18,9 +18,12 @@ pub(super) struct Dimension {
 /// A parameter as a line of `[arguments]`.
 pub(super) struct Argument {
     pub line: String,
+    pub name: String,
     /// Bytes over dimensions, of a buffer whose size could be seen.
     pub bytes: Option<String>,
     pub is_buffer: bool,
+    /// Of a buffer: a person should look at its shape.
+    pub shape_is_guessed: bool,
 }
 
 pub(super) struct Guess {
@@ -78,18 +81,20 @@ impl Guess {
                         "{} = {{ tma = \"{buffer}\", box = [64] }}  # fill in: which buffer it describes; the box",
                         p.name
                     ),
+                    name: p.name.clone(),
                     bytes: None,
                     is_buffer: false,
+                    shape_is_guessed: false,
                 },
                 (Passing::Value, _) => scalar(p, dimension_of(&p.name)),
                 _ => {
                     let shape = bounds.extents(&p.name).and_then(|extents| {
                         let sizes = extents.sizes.iter().map(|e| dimension_of(e));
                         let mut sizes = sizes.collect::<Option<Vec<_>>>()?;
-                        if let (Some(factor), [only]) = (extents.factor, &mut sizes[..]) {
-                            *only = format!("{factor} * {only}");
+                        if let [only] = &mut sizes[..] {
+                            *only = only_extent(only, &extents);
                         }
-                        Some(Shape { sizes, is_sure: extents.is_sure })
+                        Some(Shape { sizes, doubt: extents.doubt })
                     });
                     let is_integer = p.dtype.is_some_and(|d| !d.is_float());
                     let reach = bounds.reach(&p.name, &buffers).filter(|_| is_integer);
@@ -119,6 +124,12 @@ impl Guess {
         let buffers = self.arguments.iter().filter(|a| a.is_buffer);
         let terms: Option<Vec<&str>> = buffers.map(|a| a.bytes.as_deref()).collect();
         terms.map(|terms| terms.join(" + "))
+    }
+
+    /// The buffers whose shape only a person can tell.
+    pub fn guessed_shapes(&self) -> Vec<String> {
+        let guessed = self.arguments.iter().filter(|a| a.shape_is_guessed);
+        guessed.map(|a| a.name.clone()).collect()
     }
 }
 
@@ -200,6 +211,14 @@ impl Roles<'_> {
     }
 }
 
+fn only_extent(dimension: &str, extents: &Extents<'_>) -> String {
+    match (extents.factor, extents.beyond) {
+        (Some(factor), _) => format!("{factor} * {dimension}"),
+        (None, 0) => dimension.to_string(),
+        (None, beyond) => format!("{dimension} + {beyond}"),
+    }
+}
+
 fn scalar(parameter: &Parameter, dimension: Option<String>) -> Argument {
     let (dtype, mut notes) = dtype(parameter);
     let value = match (dimension, parameter.dtype) {
@@ -222,15 +241,37 @@ fn scalar(parameter: &Parameter, dimension: Option<String>) -> Argument {
             ),
             &notes,
         ),
+        name: parameter.name.clone(),
         bytes: None,
         is_buffer: false,
+        shape_is_guessed: false,
     }
 }
 
 /// Extents over dimensions.
 struct Shape {
     sizes: Vec<String>,
-    is_sure: bool,
+    doubt: Option<Doubt>,
+}
+
+/// What to look at in a shape, if anything.
+fn doubt_about(shape: Option<&Shape>, name: &str) -> Option<String> {
+    const LONGEST: usize = 40;
+    let Some(shape) = shape else {
+        return Some("the shape, which no subscript shows".to_string());
+    };
+    match shape.doubt.as_ref()? {
+        Doubt::Subscript(index) => {
+            let index = index.split_whitespace().collect::<Vec<_>>().join(" ");
+            Some(match index.chars().count() > LONGEST {
+                true => "the shape, a guess".to_string(),
+                false => format!("the shape, a guess from `{name}[{}]`", printable(&index)),
+            })
+        }
+        Doubt::NotOnlySubscripts => Some(format!(
+            "the shape, a guess: `{name}` is used without a subscript too"
+        )),
+    }
 }
 
 /// What the elements of a buffer are for.
@@ -250,9 +291,9 @@ fn buffer(
     (role, doubt): (&str, Option<&str>),
 ) -> Argument {
     let (dtype, mut notes) = dtype(parameter);
-    if !shape.as_ref().is_some_and(|s| s.is_sure) {
-        notes.push("the shape".to_string());
-    }
+    let guessed = doubt_about(shape.as_ref(), &parameter.name);
+    let shape_is_guessed = guessed.is_some();
+    notes.extend(guessed);
     let extents = shape.map(|s| s.sizes);
     notes.extend(doubt.map(String::from));
     let draw = match role {
@@ -266,7 +307,14 @@ fn buffer(
     let bytes = parameter
         .dtype
         .zip(extents.as_ref())
-        .map(|(dtype, extents)| format!("{} * {}", dtype.size_bytes(), extents.join(" * ")));
+        .map(|(dtype, extents)| {
+            let factors = extents.iter().map(|extent| match extent.contains('+') {
+                true => format!("({extent})"),
+                false => extent.clone(),
+            });
+            let factors: Vec<String> = factors.collect();
+            format!("{} * {}", dtype.size_bytes(), factors.join(" * "))
+        });
     let shape: Vec<String> = extents
         .as_deref()
         .unwrap_or(all)
@@ -286,8 +334,10 @@ fn buffer(
             ),
             &notes,
         ),
+        name: name.clone(),
         bytes,
         is_buffer: true,
+        shape_is_guessed,
     }
 }
 

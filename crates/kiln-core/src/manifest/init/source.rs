@@ -52,7 +52,7 @@ pub(super) enum Passing {
 }
 
 /// The text with comments and the contents of literals replaced by blanks; lines stay lines.
-pub(super) fn without_comments(text: &str) -> String {
+pub(in crate::manifest) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {

@@ -238,6 +238,10 @@ fn work(guess: &Guess) -> Vec<String> {
         format!("# fill in: flops = \"2 * {dimension}\""),
     ];
     lines.push(match guess.bytes() {
+        // More bytes than there are would make honest kernels look too fast to be true.
+        Some(bytes) if !guess.guessed_shapes().is_empty() => {
+            format!("# fill in, once the shapes are right: bytes = \"{bytes}\"")
+        }
         Some(bytes) => format!("bytes = \"{bytes}\"  # every buffer once"),
         None => format!("# fill in: bytes = \"8 * {dimension}\""),
     });
@@ -259,6 +263,7 @@ fn reference(plan: &Plan) -> Vec<String> {
         ];
         if plan.is_cuda {
             let launch = Launch::of(plan);
+            lines.push("# fill in, as in [launch].".to_string());
             lines.push(format!("grid = {}", launch.fixed_grid));
             lines.push(format!("block = {}", launch.fixed_block));
         }

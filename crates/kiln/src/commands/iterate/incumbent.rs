@@ -64,9 +64,9 @@ impl Incumbent {
             Some(values) => values,
             None => default_config(stage, task)?,
         };
-        let own = stage.own_task(&side.origin, text, task)?;
+        let own = stage.own_task(&side, task)?;
         let of = own.as_deref().unwrap_or(task);
-        let config = config_on(of, text, &values)?;
+        let config = config_on(of, text, &values).map_err(|failure| side.blamed(failure))?;
         side.config = Some(config.clone().into());
         let files = match &own {
             Some(own) => sources_of(own)?,
@@ -98,6 +98,7 @@ impl Incumbent {
                 origin: Origin::Tree(Arc::new(tree)),
                 config: Some(version.config.clone().into()),
                 notes: Vec::new(),
+                letter: None,
             },
             version,
             sources,

@@ -1,7 +1,7 @@
 //! Buffers whose elements are subscripts of other buffers: `table[index[i] * d + j]`, `x[cols[k]]`. What they hold decides
 //! where the kernel reads and writes, so they are not drawn like other integers.
 
-use super::{Bounds, accesses, closing};
+use super::{Bounds, accesses, closing, without_casts};
 use crate::manifest::init::source::words;
 
 /// How far the elements of a buffer may reach.
@@ -19,26 +19,13 @@ pub(in crate::manifest::init) enum Reach<'f> {
 /// Stands for an element of the buffer in question.
 const ELEMENT: &str = "@";
 
-const CASTS: [&str; 10] = [
-    "(int)",
-    "(unsigned)",
-    "(long)",
-    "(size_t)",
-    "(ptrdiff_t)",
-    "(int32_t)",
-    "(int64_t)",
-    "(uint32_t)",
-    "(uint64_t)",
-    "(long long)",
-];
-
 impl<'f> Bounds<'f> {
     /// `None` where no element of `buffer` is part of a subscript of one of `others`.
     pub fn reach(&self, buffer: &str, others: &[&str]) -> Option<Reach<'f>> {
         let mut found: Option<Reach> = None;
         for other in others.iter().filter(|other| **other != buffer) {
             for access in accesses(self.body, other) {
-                let index = self.spelt_out(access.index);
+                let index = self.spelt_out(access.index).text;
                 if accesses(&index, buffer).is_empty() {
                     continue;
                 }
@@ -60,7 +47,11 @@ impl<'f> Bounds<'f> {
                 Stride::Of { name, beside } => {
                     let stays_in_row = words(&beside).all(|word| {
                         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-                        is_number || self.of.get(word) == Some(&name.as_str())
+                        is_number
+                            || self
+                                .of
+                                .get(word)
+                                .is_some_and(|b| b.sizes == [name.as_str()])
                     });
                     if !stays_in_row {
                         return None;
@@ -91,10 +82,7 @@ enum Stride {
 
 /// A subscript without spaces and casts, the one element of `buffer` in it as a sign.
 fn with_element(index: &str, buffer: &str) -> Option<String> {
-    let mut text = index.to_string();
-    for cast in CASTS {
-        text = text.replace(cast, "");
-    }
+    let text = without_casts(index);
     let mut text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let start = super::occurrences(&text, buffer).next()? - buffer.len();
     let open = start + buffer.len();
