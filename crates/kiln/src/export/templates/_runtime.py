@@ -378,5 +378,14 @@ class Kernel:
             "image": choice.image["file"], "grid": grid, "block": block, "shared": shared,
         }
 
+    def dispatch(self):
+        """Every shape that was tuned, its dimensions by name."""
+        return [dict(entry, dimensions=dict(zip(self.table.DIMENSIONS, entry["dimensions"]))) for entry in self.table.DISPATCH]
+
+    def take_nearest(self, use):
+        """Whether shapes that were not tuned get the config of the nearest one; launches that were found otherwise are forgotten."""
+        self.use_nearest = bool(use)
+        self.local = threading.local()
+
     def register(self):
         return register(self)
