@@ -19,6 +19,7 @@ mod relations;
 mod rust;
 mod sealed;
 mod sources;
+pub mod standing;
 mod unchanged;
 pub mod verify;
 pub mod winners;

@@ -140,7 +140,7 @@ fn headers_set_the_tunables() {
         text.contains("#define UNROLL 2\n#define VALUE 5\n#define EVEN 1\n"),
         "{text}"
     );
-    assert!(text.contains("1.500x [1.400, 1.600], confirmed"), "{text}");
+    assert!(text.contains("1.500x [1.400, 1.600], claimed"), "{text}");
     succeed(
         Command::new("cc")
             .args([
@@ -390,6 +390,45 @@ fn verify_runs_what_is_in_the_package() {
     assert!(unknown.contains("it has target, large"), "{unknown}");
 }
 
+/// Where a package says what stands behind a config: the target, the file and how it is written there, and the file that
+/// has a sentence about all of them.
+const SAID_IN: [(&str, &str, &str, &str); 5] = [
+    ("header", "NAME.h", ", WORD; ", "NAME.h"),
+    ("cpp", "NAME.hpp", ", \"WORD\", ", "NAME.hpp"),
+    ("rust", "src/lib.rs", "standing: \"WORD\"", "src/lib.rs"),
+    ("torch", "_table.py", "\"standing\": \"WORD\"", "__init__.py"),
+    ("json", "README.md", " | WORD | ", "README.md"),
+];
+
+fn every_target_says(project: &Project, from: &[&str], name: &str, word: &str, sentence: &str) {
+    for (target, with_word, written, with_sentence) in SAID_IN {
+        let out = ["--to", target, "--out", "said", "--force"];
+        succeeded(&project.run(&[from, &out].concat()), target);
+        for (file, wanted) in [
+            (with_word, written.replace("WORD", word)),
+            (with_sentence, sentence.to_string()),
+        ] {
+            let file = project.root.join("said").join(file.replace("NAME", name));
+            let said = fs::read_to_string(&file).unwrap();
+            assert!(said.contains(&wanted), "{}: {said}", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_target_says_what_a_file_only_claims() {
+    let project = project();
+    let winners = json!([{"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25,
+                          "ratio_ci_95": [1.2, 1.3], "device": "test", "date": "2026-11-15"}]);
+    project.write("winners.json", &winners.to_string());
+    let claimed = "as claimed by the file it comes from; kiln did not see it.";
+    every_target_says(&project, &FROM_FILE, "facts", "claimed", claimed);
+    project.write("winners.json", &winners.to_string().replace("1.2,", "0.9,"));
+    let from = [&FROM_FILE[..], &["--unconfirmed"]].concat();
+    let open = "Not every config was confirmed";
+    every_target_says(&project, &from, "facts", "NOT confirmed", open);
+}
+
 #[test]
 fn only_confirmed_winners_go_out_unasked() {
     let project = Project::with_scale();
@@ -412,6 +451,8 @@ fn only_confirmed_winners_go_out_unasked() {
         (evidence["from"].as_str(), evidence["verdict"].as_str()),
         (Some("study 1"), Some("FASTER"))
     );
+    let won = "Every config won a confirmation on its shape.";
+    every_target_says(&project, &["export"], "scale", "confirmed", won);
     // The manifest too is what it won with; notes and further shapes are not part of that.
     let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
     let edited = |from: &str, to: &str| {

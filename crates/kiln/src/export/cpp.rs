@@ -18,6 +18,7 @@ use super::header;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan, Settable};
+use super::standing::Standing;
 use crate::exit::Failure;
 
 const CODE: Code = Code::Cpp;
@@ -67,8 +68,10 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
 fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     let name = &plan.identifier;
     let mut text = format!(
-        "// {}, as kiln {} tuned it. Written by `kiln export --to cpp`; do not edit.\n//\n",
-        plan.kernel, package.kiln_version
+        "// {}, as kiln {} tuned it. Written by `kiln export --to cpp`; do not edit.\n//\n// {}\n",
+        plan.kernel,
+        package.kiln_version,
+        Standing::of_all(&plan.dispatch).sentence()
     );
     for entry in &plan.dispatch {
         let _ = writeln!(text, "// {}", header::comment(entry));
@@ -135,7 +138,7 @@ fn namespace(plan: &Plan) -> String {
 fn known(plan: &Plan) -> String {
     let mut text = String::from(
         "/// A shape that was tuned, and what is known about its config.\nstruct Known {\n    const char *shape;\n    Dimensions dimensions;\n    \
-         int config;\n    bool confirmed;\n    double speedup;\n};\n\n",
+         int config;\n    const char *standing;\n    double speedup;\n};\n\n",
     );
     let _ = writeln!(
         text,
@@ -150,11 +153,11 @@ fn known(plan: &Plan) -> String {
             .collect();
         let _ = writeln!(
             text,
-            "        {{\"{}\", {{{}}}, {}, {}, {}}},",
+            "        {{\"{}\", {{{}}}, {}, \"{}\", {}}},",
             entry.shape,
             sizes.join(", "),
             config_number(&entry.config),
-            entry.confirmed,
+            Standing::of(entry).name(),
             entry
                 .evidence
                 .speedup

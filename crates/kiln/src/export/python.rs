@@ -16,6 +16,7 @@ use super::importable::Offered;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::standing::Standing;
 use crate::exit::Failure;
 use module::CallNames;
 
@@ -152,7 +153,7 @@ fn table(plan: &Plan) -> Result<String, Failure> {
             .collect();
         let entry = json!({
             "shape": entry.shape, "dimensions": sizes, "config": entry.config,
-            "confirmed": entry.confirmed, "evidence": entry.evidence,
+            "confirmed": entry.confirmed, "standing": Standing::of(entry).name(), "evidence": entry.evidence,
         });
         let _ = writeln!(out, "    {},", literal(&entry));
     }

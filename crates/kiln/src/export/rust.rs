@@ -21,6 +21,7 @@ use super::header;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::standing::Standing;
 use crate::exit::Failure;
 
 const CODE: Code = Code::Rust;
@@ -54,8 +55,10 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
 
 fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
     let mut text = format!(
-        "//! {}, as kiln {} tuned it.\n//!\n",
-        plan.kernel, package.kiln_version
+        "//! {}, as kiln {} tuned it. {}\n//!\n",
+        plan.kernel,
+        package.kiln_version,
+        Standing::of_all(&plan.dispatch).sentence()
     );
     for entry in &plan.dispatch {
         let _ = writeln!(
@@ -141,7 +144,7 @@ fn passed_scalar(
 fn known(plan: &Plan) -> String {
     let mut text = format!(
         "/// A shape that was tuned, and what is known about its config.\n#[derive(Clone, Copy, Debug)]\npub struct Known {{\n    pub shape: &'static str,\n    \
-         pub dimensions: Dimensions,\n    pub config: usize,\n    pub confirmed: bool,\n    pub speedup: Option<f64>,\n}}\n\n\
+         pub dimensions: Dimensions,\n    pub config: usize,\n    pub standing: &'static str,\n    pub speedup: Option<f64>,\n}}\n\n\
          pub const KNOWN: [Known; {}] = [\n",
         plan.dispatch.len()
     );
@@ -159,11 +162,11 @@ fn known(plan: &Plan) -> String {
             .collect();
         let _ = writeln!(
             text,
-            "    Known {{ shape: {:?}, dimensions: Dimensions {{ {} }}, config: {}, confirmed: {}, speedup: {} }},",
+            "    Known {{ shape: {:?}, dimensions: Dimensions {{ {} }}, config: {}, standing: {:?}, speedup: {} }},",
             entry.shape,
             sizes.join(", "),
             config_number(&entry.config),
-            entry.confirmed,
+            Standing::of(entry).name(),
             entry
                 .evidence
                 .speedup

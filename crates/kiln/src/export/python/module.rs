@@ -10,6 +10,7 @@ use super::{literal, tuple};
 use crate::export::names;
 use crate::export::package::Package;
 use crate::export::plan::Plan;
+use crate::export::standing::Standing;
 
 /// The parameters of a call. No two are the same, whatever the manifest calls its arguments, dimensions and scalars.
 pub struct CallNames {
@@ -121,14 +122,10 @@ pub fn text(plan: &Plan, package: &Package) -> String {
                 .to_string(),
         ),
     };
-    let confirmed = match package.confirmed {
-        true => "every config in it won a confirmation on its shape",
-        false => "not every config in it was confirmed; `dispatch()` says which",
-    };
     let device = Vec::from_iter(names.device);
     let all = [names.tensors, names.parameters, names.scalars, device].concat();
     format!(
-        "\"\"\"{kernel}, as kiln {version} tuned it: {confirmed}.\n\n\
+        "\"\"\"{kernel}, as kiln {version} tuned it. {standing}\n\n\
          `{name}` is the kernel, also for `torch.compile` and CUDA graphs (run it once before a capture, or call `prepare`);\n\
          `explain` says what a call runs and why, `dispatch` what was tuned, `prepare` loads all images at once, `nearest` whether\n\
          shapes that were not tuned get the config of the nearest one. It has no gradient: where one is asked for, and where no\n\
@@ -150,6 +147,7 @@ pub fn text(plan: &Plan, package: &Package) -> String {
          _kernel.take_nearest(use)\n",
         kernel = plan.kernel,
         version = package.kiln_version,
+        standing = Standing::of_all(&plan.dispatch).sentence(),
         all = all.join(", "),
     )
 }

@@ -374,7 +374,7 @@ class Kernel:
         grid, block, cluster, shared, _ = choice.config.launch(*dims) if choice.config.launch else (None,) * 5
         return {
             **told, "runs": "kernel", "config": choice.config.id, "values": choice.config.values, "exact": choice.exact,
-            "shape": choice.entry["shape"], "confirmed": choice.entry["confirmed"], "evidence": choice.entry["evidence"],
+            "shape": choice.entry["shape"], "confirmed": choice.entry["confirmed"], "standing": choice.entry["standing"], "evidence": choice.entry["evidence"],
             "image": choice.image["file"], "grid": grid, "block": block, "shared": shared,
         }
 
