@@ -12,7 +12,7 @@ use crate::sandbox::Sandbox;
 use crate::trial::CompileFailure;
 
 /// Changes whenever a message changes; a worker of another version is refused.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// Frames beyond this are a protocol error, not an allocation.
 pub const MAX_HEADER_BYTES: u32 = 64 << 20;
@@ -127,20 +127,25 @@ pub struct SamplePlan {
 
 /// What is launched right before a launch that is timed by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunUp {
-    /// On the inputs that were prepared before these, where they are still there, so that the timed
-    /// launch meets its own for the first time. Otherwise on the same inputs.
-    pub on_others: bool,
-    /// Nothing comes between the others and the timed launch. Otherwise its buffers are read in
-    /// between, so that the caches hold them whoever ran before. A CPU is always close.
-    pub closely: bool,
-    /// The timed launch is on a copy of these inputs, in the place of the others, as new ones would be; those before it
-    /// are on the originals. Known ones then differ from new ones in nothing but being known. Only on a CPU.
-    #[serde(default)]
-    pub on_a_copy: bool,
-    /// All launches are on the same buffers, and some elements are written right before the timed one. Only on a CPU.
-    #[serde(default)]
-    pub nudge: Option<Nudge>,
+pub enum RunUp {
+    /// The same inputs.
+    OnTheSame(Gap),
+    /// The inputs that were prepared before these, where they are still there, so that the timed launch meets its own for
+    /// the first time.
+    OnOthers(Gap),
+    /// The same inputs, of which the timed launch gets a copy in the place of the others, as new ones would be. Known ones
+    /// then differ from new ones in nothing but being known. Only on a CPU.
+    OnOriginals,
+    /// The same buffers, of which some elements are written right before the timed launch. Only on a CPU.
+    Nudged(Nudge),
+}
+
+/// What comes between the launches of a run-up and the timed one. On a CPU it is always nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Gap {
+    Nothing,
+    /// Its buffers are read, so that the caches hold them whoever ran before.
+    Reading,
 }
 
 /// Elements of inputs that are written between two launches.
