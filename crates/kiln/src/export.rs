@@ -5,6 +5,7 @@
 //! What a writer puts there needs neither kiln nor a compiler to be used (C sources excepted).
 
 mod c_source;
+mod choosing;
 mod cpp;
 mod files;
 mod header;

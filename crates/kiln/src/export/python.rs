@@ -10,6 +10,7 @@ use kiln_core::manifest::{Argument, ArgumentKind, Language, Role, Swizzle};
 use kiln_core::value::Value;
 use serde_json::json;
 
+use super::choosing;
 use super::files::{Folder, sha256};
 use super::header;
 use super::importable::Offered;
@@ -146,11 +147,7 @@ fn table(plan: &Plan) -> Result<String, Failure> {
     let ids: Vec<&str> = plan.configs.iter().map(|c| c.id.as_str()).collect();
     let _ = writeln!(out, "CONFIGS = [{}]\n\nDISPATCH = [", ids.join(", "));
     for entry in &plan.dispatch {
-        let sizes: Vec<i64> = plan
-            .dimensions
-            .iter()
-            .map(|d| entry.dimensions.get(d).copied().unwrap_or(1))
-            .collect();
+        let sizes = choosing::sizes(plan, entry);
         let entry = json!({
             "shape": entry.shape, "dimensions": sizes, "config": entry.config,
             "confirmed": entry.confirmed, "standing": Standing::of(entry).name(), "evidence": entry.evidence,
@@ -340,15 +337,7 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     for entry in plan.dispatch.iter().filter(|e| e.config == *id) {
         let _ = writeln!(out, "\n# {}", header::comment(entry));
     }
-    let conditions = config
-        .legal
-        .iter()
-        .map(|(_, expr)| plan.truth(expr, CODE))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all = match conditions.is_empty() {
-        true => "True".to_string(),
-        false => conditions.join(" and "),
-    };
+    let all = choosing::condition(plan, config, CODE)?;
     let _ = writeln!(out, "def {id}_legal({names}):\n    return {all}\n");
     let launch = match &config.launch {
         None => "None".to_string(),
