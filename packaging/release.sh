@@ -92,9 +92,11 @@ build() {
     fi
     binary=$target_folder/$triple/dist/kiln
 }
-built_with="not known: a binary that was there"
+# A binary that was there may be of any commit, whatever the checkout is of.
+built_from="not known" built_with="not known: a binary that was there"
 if [ -z "$binary" ]; then
     build
+    built_from=$commit
     if [ -n "$zig" ]; then
         linker=$(cargo-zigbuild --version)
     else
@@ -133,9 +135,10 @@ else
 fi
 "$here/third-party.sh" >"$folder/THIRD-PARTY.txt"
 cat >"$folder/BUILD.txt" <<END
-kiln $version, commit $commit
+kiln $version, commit $built_from
 needs glibc $glibc or newer
 built with $built_with
+documentation and examples of commit $commit
 END
 find "$folder" -type d -exec chmod 755 {} +
 find "$folder" -type f ! -path "$kiln" -exec chmod 644 {} +

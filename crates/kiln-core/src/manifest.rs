@@ -522,6 +522,29 @@ impl Manifest {
         true
     }
 
+    /// Source files of the kernel, its reference, its baseline and what else is measured, as the manifest names them.
+    pub fn sources(&self) -> Vec<&Spanned<String>> {
+        let mut named = vec![&self.kernel.source];
+        match &self.reference {
+            Some(Reference::C { source, .. } | Reference::Kernel { source, .. }) => {
+                named.push(source);
+            }
+            Some(Reference::Python(function)) => named.push(&function.source),
+            Some(Reference::File { .. }) | None => {}
+        }
+        if let Some(baseline) = &self.baseline {
+            match &baseline.kind {
+                BaselineKind::C { source, .. } | BaselineKind::Kernel { source, .. } => {
+                    named.push(source);
+                }
+                BaselineKind::Python(function) => named.push(&function.source),
+                BaselineKind::Config { .. } => {}
+            }
+            named.extend(baseline.also.iter().map(|function| &function.source));
+        }
+        named
+    }
+
     /// What a gate does: as written, else by default.
     pub fn gate_policy(&self, name: &str) -> GatePolicy {
         let written = self.gates.iter().find(|(gate, _)| gate == name);

@@ -95,13 +95,13 @@ impl CpuBackend {
     fn sample_behind(&mut self, plan: &SamplePlan, run_up: RunUp) -> Result<Samples, Refusal> {
         const JUST_BEFORE: u32 = 4;
         let (entry, set) = self.ready(plan.cores)?;
-        if let Some(nudge) = run_up.nudge {
+        if let RunUp::Nudged(nudge) = run_up {
             set.make_room_for_snapshot();
             set.is_caught = false;
             let lead = Duration::from_nanos(plan.warm_nanos);
             return set.sample_nudged(entry, lead, JUST_BEFORE, nudge);
         }
-        if run_up.on_a_copy {
+        if run_up == RunUp::OnOriginals {
             self.move_to_the_other_place()?;
         }
         let Some((set, others)) = self.sets.split_first_mut() else {
@@ -109,7 +109,10 @@ impl CpuBackend {
         };
         set.make_room_for_snapshot();
         set.is_caught = false;
-        let mut other = others.first_mut().filter(|_| run_up.on_others);
+        let mut other = match run_up {
+            RunUp::OnOthers(_) | RunUp::OnOriginals => others.first_mut(),
+            RunUp::OnTheSame(_) | RunUp::Nudged(_) => None,
+        };
         let started = Instant::now();
         while started.elapsed() < Duration::from_nanos(plan.warm_nanos) {
             match &mut other {

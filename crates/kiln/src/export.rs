@@ -5,6 +5,7 @@
 //! What a writer puts there needs neither kiln nor a compiler to be used (C sources excepted).
 
 mod c_source;
+mod choosing;
 mod cpp;
 mod files;
 mod header;
@@ -19,6 +20,7 @@ mod relations;
 mod rust;
 mod sealed;
 mod sources;
+pub mod standing;
 mod unchanged;
 pub mod verify;
 pub mod winners;

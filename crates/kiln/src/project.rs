@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::diagnostic::Diagnostic;
-use kiln_core::manifest::{BaselineKind, Manifest, Reference, Spanned};
+use kiln_core::manifest::{Manifest, Spanned};
 
 use crate::exit::Failure;
 use crate::packed;
@@ -237,25 +237,8 @@ impl ManifestFile {
     /// Whether every file and folder the manifest names can be used; says so of all that cannot.
     pub fn resolve_all(&self) -> Result<(), Failure> {
         let manifest = &self.manifest;
-        let mut named = vec![&manifest.kernel.source];
+        let mut named = manifest.sources();
         named.extend(&manifest.kernel.include_dirs);
-        match &manifest.reference {
-            Some(Reference::C { source, .. } | Reference::Kernel { source, .. }) => {
-                named.push(source);
-            }
-            Some(Reference::Python(function)) => named.push(&function.source),
-            Some(Reference::File { .. }) | None => {}
-        }
-        if let Some(baseline) = &manifest.baseline {
-            match &baseline.kind {
-                BaselineKind::C { source, .. } | BaselineKind::Kernel { source, .. } => {
-                    named.push(source);
-                }
-                BaselineKind::Python(function) => named.push(&function.source),
-                BaselineKind::Config { .. } => {}
-            }
-            named.extend(baseline.also.iter().map(|function| &function.source));
-        }
         let mut seen = HashSet::new();
         let problems: Vec<String> = named
             .into_iter()

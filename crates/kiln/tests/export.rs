@@ -1,5 +1,4 @@
-//! `kiln export` and `kiln verify` through the real program: packages are built, run and compared, wherever the tools
-//! for that are to be had.
+//! `kiln export` through the real program: packages are built, run and compared, wherever the tools for that are to be had.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -8,43 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Project, repository, text};
+use common::exports::{FROM_FILE, export, facts, refused};
+use common::{Project, repository, succeed, text};
 use serde_json::{Value, json};
 
 fn here(name: &str) -> PathBuf {
     repository().join("crates/kiln/tests/export").join(name)
-}
-
-/// A kernel in C with two winners, as data: nothing has to be tuned.
-fn project() -> Project {
-    let project = Project::with("crates/kiln/tests/export");
-    let winners = json!([
-        {"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25, "ratio_ci_95": [1.2, 1.3],
-         "device": "test", "date": "2026-11-15"},
-        {"shape": "large", "config": {"UNROLL": 2, "VALUE": 5, "EVEN": true}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
-         "device": "test", "date": "2026-11-15"},
-    ]);
-    project.write("winners.json", &winners.to_string());
-    project
-}
-
-const FROM_FILE: [&str; 5] = ["export", "--winners", "winners.json", "--manifest", "."];
-
-fn export(project: &Project, more: &[&str]) -> Value {
-    let arguments = [&FROM_FILE[..], more, &["--json"]].concat();
-    project.json(&arguments, &[0])
-}
-
-fn refused(project: &Project, arguments: &[&str]) -> String {
-    let output = project.run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    text(&output.stderr)
-}
-
-fn succeed(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    succeeded(&output, &format!("{command:?}"));
-    text(&output.stdout)
 }
 
 fn succeeded(output: &Output, what: &str) {
@@ -75,7 +43,7 @@ fn python_with_torch() -> Option<String> {
 
 #[test]
 fn a_table_says_what_runs_where_and_why() {
-    let project = project();
+    let project = facts();
     let told = export(&project, &["--to", "json", "--out", "table"]);
     assert_eq!(told["confirmed"], true);
     let table = package(&project.root.join("table"));
@@ -133,14 +101,14 @@ fn a_table_says_what_runs_where_and_why() {
 
 #[test]
 fn headers_set_the_tunables() {
-    let project = project();
+    let project = facts();
     export(&project, &["--to", "header", "--out", "headers"]);
     let text = fs::read_to_string(project.root.join("headers/facts.large.h")).unwrap();
     assert!(
         text.contains("#define UNROLL 2\n#define VALUE 5\n#define EVEN 1\n"),
         "{text}"
     );
-    assert!(text.contains("1.500x [1.400, 1.600], confirmed"), "{text}");
+    assert!(text.contains("1.500x [1.400, 1.600], claimed"), "{text}");
     succeed(
         Command::new("cc")
             .args([
@@ -225,7 +193,7 @@ fn main() {
 
 #[test]
 fn a_kernel_in_c_runs_alike_from_cpp_and_rust() {
-    let project = project();
+    let project = facts();
     // Every flag is one word, whatever a shell or a template would make of it.
     project.replace(
         "kiln.toml",
@@ -302,7 +270,7 @@ fn a_kernel_in_c_runs_from_pytorch() {
     let Some(python) = python_with_torch() else {
         return;
     };
-    let project = project();
+    let project = facts();
     export(&project, &["--to", "torch", "--out", "module"]);
     let check = here("check_c_torch.py");
     let mut command = Command::new(&python);
@@ -334,248 +302,8 @@ fn a_kernel_in_c_runs_from_pytorch() {
 }
 
 #[test]
-fn verify_runs_what_is_in_the_package() {
-    let project = project();
-    export(&project, &["--to", "torch", "--out", "module"]);
-    let right = project.json(&["verify", "module", "--answers", "--json"], &[0]);
-    assert_eq!(right["shapes"][0]["right"], true);
-    assert_eq!(right["shapes"][1]["shape"], "large");
-    assert_eq!(right["changed_files"], json!([]));
-    let timed = project.json(
-        &[
-            "verify",
-            "module",
-            "--shapes",
-            "large",
-            "--seconds",
-            "2",
-            "--json",
-        ],
-        &[0, 1],
-    );
-    assert!(
-        timed["shapes"][0]["speedup"]
-            .as_f64()
-            .is_some_and(|s| s > 0.0),
-        "{timed}"
-    );
-    assert_eq!(timed["shapes"][0]["exported_speedup"], 1.5);
-    // The image is what is run: one that was made from another source gives itself away.
-    export(&project, &["--to", "json", "--out", "source_only"]);
-    let facts = fs::read_to_string(project.root.join("source_only/source/facts.c")).unwrap();
-    fs::write(
-        project.root.join("source_only/source/facts.c"),
-        facts.replace("scale * scratch", "2 * scale * scratch"),
-    )
-    .unwrap();
-    let changed = project.json(&["verify", "source_only", "--json"], &[1]);
-    assert_eq!(
-        changed["changed_files"],
-        json!(["`source/facts.c` is not as it was exported"])
-    );
-    assert_eq!(changed["shapes"], json!([]), "nothing is run");
-    project.replace("facts.c", "scale * scratch", "2 * scale * scratch");
-    export(&project, &["--to", "torch", "--out", "wrong"]);
-    let wrong = project.json(&["verify", "wrong", "--answers", "--json"], &[6]);
-    assert!(
-        wrong["shapes"][0]["wrong"]
-            .as_str()
-            .unwrap()
-            .contains("wrong"),
-        "{wrong}"
-    );
-    let nothing = refused(&project, &["verify", "mine"]);
-    assert!(nothing.contains("kiln-package.json"), "{nothing}");
-    let unknown = refused(&project, &["verify", "module", "--shapes", "huge"]);
-    assert!(unknown.contains("it has target, large"), "{unknown}");
-}
-
-#[test]
-fn only_confirmed_winners_go_out_unasked() {
-    let project = Project::with_scale();
-    // Far more work to beat, so that confirming takes no luck.
-    project.write("slow.c", &common::scale_source(12)).replace(
-        "kiln.toml",
-        "c = \"scale.c:scale\"",
-        "c = \"slow.c:scale\"\n[confirm]\nsamples = 20\nrounds = 2\nunseen_shapes = 0",
-    );
-    let none = refused(&project, &["export", "--to", "json"]);
-    assert!(none.contains("no studies here yet"), "{none}");
-    project.json(&["tune", "--trials", "2", "--seed", "1", "--json"], &[0]);
-    let told = project.json(
-        &["export", "--to", "json", "--out", "first", "--json"],
-        &[0],
-    );
-    assert_eq!(told["confirmed"], true);
-    let evidence = &told["dispatch"][0]["evidence"];
-    assert_eq!(
-        (evidence["from"].as_str(), evidence["verdict"].as_str()),
-        (Some("study 1"), Some("FASTER"))
-    );
-    // The manifest too is what it won with; notes and further shapes are not part of that.
-    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
-    let edited = |from: &str, to: &str| {
-        assert!(manifest.contains(from), "{manifest}");
-        project.write("kiln.toml", &manifest.replace(from, to));
-        project.run(&["export", "--to", "json", "--out", "edited", "--force"])
-    };
-    for (from, to, why) in [
-        (
-            "value = \"N\"",
-            "value = \"N - 1\"",
-            "the arguments in `kiln.toml` changed since study 1",
-        ),
-        ("-O2", "-O0", "the flags and the baseline in"),
-        (
-            "[reference]",
-            "[tolerance]\nf32 = { rtol = 1e-2 }\n[reference]",
-            "the tolerance in",
-        ),
-        ("N = 20000", "N = 30000", "the dimensions of shape `target`"),
-    ] {
-        let output = edited(from, to);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{to}: {said}");
-        assert!(said.contains(why), "{to}: {said}");
-    }
-    let harmless = edited(
-        "[reference]",
-        "# A note.\n[shapes.more]\nuse = \"sweep\"\nN = 64\n[reference]",
-    );
-    succeeded(&harmless, "a note and a shape");
-    project.write("kiln.toml", &manifest);
-    // Edited since: what won is not what is there.
-    project.write("scale.c", &format!("// later\n{}", common::scale_source(1)));
-    let changed = refused(
-        &project,
-        &["export", "1", "--to", "json", "--out", "second"],
-    );
-    assert!(
-        changed.contains("source files changed since study 1"),
-        "{changed}"
-    );
-    let told = project.json(
-        &[
-            "export",
-            "1",
-            "--to",
-            "json",
-            "--out",
-            "second",
-            "--unconfirmed",
-            "--json",
-        ],
-        &[0],
-    );
-    assert_eq!(told["confirmed"], false);
-    assert!(
-        told["notes"][0].as_str().unwrap().contains("changed"),
-        "{told}"
-    );
-    // A study in which nothing beat the baseline has no winner.
-    project.replace("kiln.toml", "slow.c:scale", "scale.c:scale");
-    project.json(&["tune", "--trials", "2", "--seed", "1", "--json"], &[1, 4]);
-    let lost = refused(&project, &["export", "2", "--to", "json", "--out", "third"]);
-    assert!(lost.contains("has no confirmed winner"), "{lost}");
-}
-
-/// Writes the checksums anew, as somebody would who knows how.
-fn seal(folder: &Path) {
-    let script = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | sort -z | xargs -0 sha256sum > SHA256SUMS";
-    succeed(Command::new("sh").args(["-c", script]).current_dir(folder));
-}
-
-#[test]
-fn verify_vouches_for_the_whole_package() {
-    let project = project();
-    let folder = project.root.join("module");
-    let fresh = || {
-        let _ = fs::remove_dir_all(&folder);
-        export(&project, &["--to", "torch", "--out", "module"]);
-    };
-    let problems = || {
-        let told = project.json(&["verify", "module", "--files", "--json"], &[0, 1]);
-        told["changed_files"].to_string()
-    };
-    let sums = folder.join("SHA256SUMS");
-    let image = "images/facts_c0.x86_64.so";
-    fresh();
-    assert_eq!(problems(), "[]");
-    // Using it leaves files behind, which are told and no problem.
-    fs::create_dir(folder.join("__pycache__")).unwrap();
-    fs::write(folder.join("__pycache__/_table.cpython-312.pyc"), "x").unwrap();
-    assert_eq!(problems(), "[]");
-    let said = text(&project.run(&["verify", "module", "--files"]).stdout);
-    assert!(
-        said.contains("1 file that Python or a build made"),
-        "{said}"
-    );
-    let Ok(mut bytes) = fs::read(folder.join(image)) else {
-        return eprintln!("skipped: not on this processor");
-    };
-    // An image and its line are gone from the list, and the other way round.
-    bytes.push(0);
-    fs::write(folder.join(image), &bytes).unwrap();
-    let all = fs::read_to_string(&sums).unwrap();
-    let some: Vec<&str> = all.lines().filter(|l| !l.contains(image)).collect();
-    fs::write(&sums, some.join("\n")).unwrap();
-    assert!(problems().contains("facts_c0.x86_64.so` is not part of the package"));
-    seal(&folder);
-    let said = problems();
-    assert!(
-        said.contains("is not the image that `kiln-package.json` describes"),
-        "{said}"
-    );
-    // A list of one line says nothing about the rest.
-    fresh();
-    let line = all.lines().find(|l| l.ends_with("README.md")).unwrap();
-    fs::write(&sums, line).unwrap();
-    fs::write(folder.join("__init__.py"), "import os").unwrap();
-    let said = problems();
-    assert!(
-        said.contains("`__init__.py` is not part of the package"),
-        "{said}"
-    );
-    assert!(said.contains("does not list `kiln-package.json`"), "{said}");
-    // What nobody listed, and what is no file at all: a pipe is not waited for.
-    fresh();
-    fs::write(folder.join("images/more.so"), "x").unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", folder.join("link.py")).unwrap();
-    succeed(Command::new("mkfifo").arg(folder.join("pipe")));
-    fs::remove_file(folder.join("README.md")).unwrap();
-    let said = problems();
-    for words in [
-        "`images/more.so` is not part of the package",
-        "`link.py` is a link",
-        "`pipe` is a pipe",
-        "`README.md` is missing",
-    ] {
-        assert!(said.contains(words), "{words}: {said}");
-    }
-    // The list itself as a pipe.
-    fs::remove_file(&sums).unwrap();
-    succeed(Command::new("mkfifo").arg(&sums));
-    let refused_pipe = refused(&project, &["verify", "module", "--files"]);
-    assert!(
-        refused_pipe.contains("not a regular file"),
-        "{refused_pipe}"
-    );
-    // Well sealed, and at odds with itself.
-    fresh();
-    let manifest = folder.join("source/kiln.toml");
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("N = 5000", "N = 6000")).unwrap();
-    seal(&folder);
-    let said = problems();
-    assert!(
-        said.contains("shape `large` is MODE=2 N=5000 in `kiln-package.json` and MODE=2 N=6000 in `source/kiln.toml`"),
-        "{said}"
-    );
-}
-
-#[test]
 fn force_deletes_only_packages() {
-    let project = project();
+    let project = facts();
     export(&project, &["--to", "json", "--out", "table"]);
     let again = [
         &FROM_FILE[..],

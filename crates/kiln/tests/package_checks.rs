@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use common::exports::{FROM_FILE, refused};
 use common::{Project, repository, succeed, text};
 use serde_json::{Value, json};
 
@@ -72,19 +73,10 @@ fn project() -> Project {
     project
 }
 
-const FROM_FILE: [&str; 5] = ["export", "--winners", "winners.json", "--manifest", "."];
-
 fn export(project: &Project, more: &[&str]) -> String {
     let output = project.run(&[&FROM_FILE[..], more].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stderr)
-}
-
-fn refused(project: &Project, arguments: &[&str]) -> String {
-    let output = project.run(arguments);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said
 }
 
 fn cargo_run(project: &Project, package: &Path, example: &str) -> String {

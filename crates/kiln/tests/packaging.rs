@@ -43,6 +43,8 @@ fn bash_completes_verbs_options_and_values() {
     let completions = project.run(&["completions", "bash"]);
     assert!(completions.status.success());
     project.write("kiln.bash", &text(&completions.stdout));
+    let mut bash = Command::new("bash");
+    succeeds(bash.args(["-n", "kiln.bash"]).current_dir(&project.root));
     // What bash itself does at a tab: words and positions in variables, then the function.
     project.write(
         "complete.sh",
@@ -57,10 +59,10 @@ fn bash_completes_verbs_options_and_values() {
         let printed = succeeds(bash.current_dir(&project.root));
         printed.split_whitespace().map(String::from).collect()
     };
-    assert_eq!(offered(&["kiln", "tu"]), ["tune"]);
-    assert_eq!(offered(&["kiln", "studies", "sh"]), ["show"]);
-    assert_eq!(offered(&["kiln", "tune", "--tri"]), ["--trials"]);
-    assert_eq!(offered(&["kiln", "export", "--to", "cu"]), ["cubin"]);
+    for (typed, word) in COMPLETED {
+        let words: Vec<&str> = typed.split(' ').collect();
+        assert_eq!(offered(&words), [word], "{typed}");
+    }
     assert_eq!(offered(&["kiln", "wor"]), [""; 0]);
     let all = offered(&["kiln", ""]);
     for verb in verbs(&project, &[]).iter().filter(|verb| verb.len() == 1) {
@@ -68,22 +70,66 @@ fn bash_completes_verbs_options_and_values() {
     }
 }
 
+/// Lines as they are typed, and the only word that completes their last one.
+const COMPLETED: [(&str, &str); 5] = [
+    ("kiln tu", "tune"),
+    ("kiln studies sh", "show"),
+    ("kiln tune --tri", "--trials"),
+    ("kiln export --to cu", "cubin"),
+    ("kiln tune --strategy exh", "exhaustive"),
+];
+
+/// Presses TAB at the end of a line in an interactive zsh, and writes down what the line became.
+const IN_ZSH: &str = r#"
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "TERM=dumb; fpath=($PWD \$fpath); autoload -Uz compinit; compinit -u -D
+write_down() { print -r -- \"\$BUFFER\" > $PWD/line; exit }; zle -N write_down
+bindkey '^I' complete-word; bindkey '^T' write_down; print ready > $PWD/ready"
+for _ in {1..300}; do [[ -s ready ]] && break; sleep 0.1; done
+zpty -w -n shell "$1"$'\t\x14'
+for _ in {1..300}; do [[ -s line ]] && break; sleep 0.1; done
+cat line
+rm -f ready line
+"#;
+
 #[test]
-fn other_shells_can_read_their_completions() {
+fn zsh_and_fish_complete_verbs_options_and_values() {
     let project = Project::new();
-    for (shell, name) in [("zsh", "_kiln"), ("fish", "kiln.fish")] {
+    project.write("complete.zsh", IN_ZSH).write(
+        "complete.fish",
+        "source ./kiln.fish\ncomplete -C $argv[1]\n",
+    );
+    for (shell, name, without_files) in [("zsh", "_kiln", "-f"), ("fish", "kiln.fish", "-N")] {
         let output = project.run(&["completions", shell]);
         assert!(output.status.success());
         project.write(name, &text(&output.stdout));
-        if is_there(shell, &["--version"]) {
-            succeeds(
-                Command::new(shell)
-                    .args(["-n", name])
-                    .current_dir(&project.root),
-            );
-        } else {
+        if !is_there(shell, &["--version"]) {
             eprintln!("skipped: no {shell} to read its completions");
+            continue;
         }
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(shell);
+            let home = project.root.as_os_str();
+            command.args(arguments).env("HOME", home);
+            succeeds(command.current_dir(&project.root))
+        };
+        run(&["-n", name]);
+        let script = format!("complete.{shell}");
+        for (typed, word) in COMPLETED {
+            let (before, _) = typed.rsplit_once(' ').unwrap();
+            let made = run(&[without_files, &script, typed]);
+            // zsh shows the line, fish the words that fit and what they mean.
+            let expected = match shell {
+                "zsh" => format!("{before} {word}"),
+                _ => word.to_string(),
+            };
+            let found = made.trim_end().split('\t').next().unwrap();
+            assert_eq!(found.trim_end_matches('='), expected, "{shell}: {typed}");
+            assert_eq!(made.lines().count(), 1, "{shell}: {typed}: {made}");
+        }
+        let hidden = run(&[without_files, &script, "kiln wor"]);
+        assert!(!hidden.contains("worker"), "{shell}: {hidden}");
     }
     let unknown = project.run(&["completions", "tcsh"]);
     assert_eq!(unknown.status.code(), Some(2));
@@ -316,6 +362,10 @@ fn release_and_wheel_hold_a_kiln_that_tunes() {
         let facts = fs::metadata(unpacked.join(file));
         assert!(facts.is_ok_and(|f| f.is_file() && f.len() > 500), "{file}");
     }
+    // The binary may be of another commit than the checkout that packs it.
+    let build = fs::read_to_string(unpacked.join("BUILD.txt")).unwrap();
+    let first_line = build.lines().next().unwrap();
+    assert!(first_line.ends_with(", commit not known"), "{build}");
     let third_party = fs::read_to_string(unpacked.join("THIRD-PARTY.txt")).unwrap();
     assert!(
         third_party.contains("rusqlite") && third_party.contains("Permission is hereby granted")

@@ -148,16 +148,15 @@ fn only_for_cuda(section: &Section, title: &str, key: &str) -> Diagnostic {
 /// Decodes what it can; whatever is missing or wrong has been reported.
 fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Manifest {
     let tunables = tunables::decode(&table(root, "tunables"), problems);
-    let names = shapes::names(&table(root, "tunables"), &table(root, "shapes"));
-    let shapes = shapes::decode(text, &table(root, "shapes"), &names, problems);
+    let names = shapes::names(text, &table(root, "tunables"), &table(root, "shapes"));
+    let shapes = shapes::decode(&table(root, "shapes"), &names, problems);
     let language = kernel::language(&table(root, "kernel"), problems);
     let kernel = kernel::decode(&table(root, "kernel"), language, &tunables, problems);
-    let constraints = launch::constraints(text, &table(root, "constraints"), &names, problems);
-    let arguments = arguments::decode(text, &table(root, "arguments"), language, &names, problems);
-    let launch = launch::decode(text, &table(root, "launch"), language, &names, problems);
-    let work = launch::work(text, &table(root, "work"), &names, problems);
+    let constraints = launch::constraints(&table(root, "constraints"), &names, problems);
+    let arguments = arguments::decode(&table(root, "arguments"), language, &names, problems);
+    let launch = launch::decode(&table(root, "launch"), language, &names, problems);
+    let work = launch::work(&table(root, "work"), &names, problems);
     let known = Known {
-        text,
         names: &names,
         language,
         kernel: &kernel,
@@ -165,8 +164,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let reference = table(root, "reference");
     let reference = reference::decode(&reference, &known, &arguments, &shapes, problems);
     let baseline = baseline::decode(&table(root, "baseline"), &known, &tunables, problems);
-    let (tolerance, nonfinite) =
-        settings::tolerances(text, &table(root, "tolerance"), &names, problems);
+    let (tolerance, nonfinite) = settings::tolerances(&table(root, "tolerance"), &names, problems);
     let gates = settings::gates(&table(root, "gates"));
     let search = settings::search(&table(root, "search"));
     let budget = settings::budget(&table(root, "budget"), problems);
@@ -174,7 +172,7 @@ fn decode<'a>(text: &str, root: &'a DeTable<'a>, problems: &mut Problems) -> Man
     let confirm = settings::confirm(&table(root, "confirm"), &shapes, problems);
     let admits = settings::admits(&table(root, "tolerance"));
     let stages = stages::decode(&table(root, "stages"), &kernel, &tunables, problems);
-    let export = export::decode(text, &table(root, "export"), &names, &arguments, problems);
+    let export = export::decode(&table(root, "export"), &names, &arguments, problems);
     Manifest {
         kernel,
         tunables,

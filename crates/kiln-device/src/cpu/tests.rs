@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kiln_core::dtype::DType;
 use kiln_core::manifest::{Fill, Role};
-use kiln_core::protocol::{ArgumentSpec, Nudge, Variation};
+use kiln_core::protocol::{ArgumentSpec, Gap, Nudge, Variation};
 use kiln_core::value::Value;
 
 use super::guarded::GuardedBuffer;

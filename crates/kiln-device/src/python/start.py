@@ -50,7 +50,7 @@ import threading
 import time
 import traceback
 
-PROTOCOL = 5
+PROTOCOL = 6
 MAX_HEADER_BYTES = 64 << 20
 MAX_PAYLOAD_BYTES = 16 << 30
 REMEMBERED_PROBLEMS = 4

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::VerifyArgs;
 use crate::exit::{Exit, Failure};
+use crate::export::standing::Standing;
 use crate::export::verify::{self, Depth, ShapeResult, Verified, Wanted};
 use crate::printer;
 
@@ -41,7 +42,7 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
                 "baseline_ns": s.speed.as_ref().map(|s| s.baseline_ns),
                 "kernel_ns": s.speed.as_ref().map(|s| s.kernel_ns),
                 "exported_speedup": s.entry.evidence.speedup,
-                "confirmed": s.entry.confirmed, "note": s.note,
+                "confirmed": s.entry.confirmed, "standing": Standing::of(&s.entry).name(), "note": s.note,
             })
         })
         .collect();
@@ -78,8 +79,9 @@ fn table(verified: &Verified) -> String {
             }
         ));
     }
-    if !verified.package.confirmed {
-        lines.push("  note      not every config was confirmed when it was exported".into());
+    let standing = Standing::of_all(&verified.package.dispatch);
+    if standing != Standing::Confirmed {
+        lines.push(format!("  note      {}", standing.sentence()));
     }
     let width = verified
         .shapes

@@ -13,11 +13,13 @@ use kiln_core::manifest::{Argument, ArgumentKind, Language, Role, Swizzle};
 use kiln_core::value::Value;
 
 use super::c_source;
+use super::choosing;
 use super::files::Folder;
 use super::header;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan, Settable};
+use super::standing::Standing;
 use crate::exit::Failure;
 
 const CODE: Code = Code::Cpp;
@@ -67,8 +69,10 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
 fn header_text(plan: &Plan, package: &Package) -> Result<String, Failure> {
     let name = &plan.identifier;
     let mut text = format!(
-        "// {}, as kiln {} tuned it. Written by `kiln export --to cpp`; do not edit.\n//\n",
-        plan.kernel, package.kiln_version
+        "// {}, as kiln {} tuned it. Written by `kiln export --to cpp`; do not edit.\n//\n// {}\n",
+        plan.kernel,
+        package.kiln_version,
+        Standing::of_all(&plan.dispatch).sentence()
     );
     for entry in &plan.dispatch {
         let _ = writeln!(text, "// {}", header::comment(entry));
@@ -135,7 +139,7 @@ fn namespace(plan: &Plan) -> String {
 fn known(plan: &Plan) -> String {
     let mut text = String::from(
         "/// A shape that was tuned, and what is known about its config.\nstruct Known {\n    const char *shape;\n    Dimensions dimensions;\n    \
-         int config;\n    bool confirmed;\n    double speedup;\n};\n\n",
+         int config;\n    const char *standing;\n    double speedup;\n};\n\n",
     );
     let _ = writeln!(
         text,
@@ -143,18 +147,15 @@ fn known(plan: &Plan) -> String {
         plan.dispatch.len()
     );
     for entry in &plan.dispatch {
-        let sizes: Vec<String> = plan
-            .dimensions
-            .iter()
-            .map(|d| entry.dimensions.get(d).copied().unwrap_or(1).to_string())
-            .collect();
+        let sizes = choosing::sizes(plan, entry);
+        let sizes: Vec<String> = sizes.iter().map(i64::to_string).collect();
         let _ = writeln!(
             text,
-            "        {{\"{}\", {{{}}}, {}, {}, {}}},",
+            "        {{\"{}\", {{{}}}, {}, \"{}\", {}}},",
             entry.shape,
             sizes.join(", "),
             config_number(&entry.config),
-            entry.confirmed,
+            Standing::of(entry).name(),
             entry
                 .evidence
                 .speedup
@@ -172,15 +173,7 @@ pub fn config_number(id: &str) -> &str {
 
 fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     let mut text = format!("namespace {} {{\n", config.id);
-    let conditions = config
-        .legal
-        .iter()
-        .map(|(_, expr)| plan.truth(expr, CODE))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all = match conditions.is_empty() {
-        true => "true".to_string(),
-        false => conditions.join(" && "),
-    };
+    let all = choosing::condition(plan, config, CODE)?;
     let _ = writeln!(
         text,
         "inline bool legal(const Dimensions &d) {{\n    (void)d;\n    return {all};\n}}"
@@ -239,25 +232,7 @@ fn chooser(plan: &Plan) -> Result<String, Failure> {
     text.push_str(
         "        default: return false;\n        }\n    } catch (const Error &) {\n        return false;\n    }\n}\n\n",
     );
-    let distances: Vec<String> = plan
-        .dimensions
-        .iter()
-        .map(|d| {
-            let field = names::safe(d);
-            format!("distance(d.{field}, known()[i].dimensions.{field})")
-        })
-        .collect();
-    let checked = |d: &String| format!("    at_least_one(d.{}, \"{d}\");\n", names::safe(d));
-    let mut checks: String = plan.dimensions.iter().map(checked).collect();
-    for relation in &plan.relations {
-        let (holds, told) = plan.relation(relation, CODE)?;
-        let name = &relation.dimension;
-        let field = names::safe(name);
-        let _ = writeln!(
-            checks,
-            "    related({holds}, d.{field}, {name:?}, {told:?});"
-        );
-    }
+    let checks = choosing::checks(plan, CODE)?;
     let _ = writeln!(
         text,
         "/// The config for a problem: its own, else that of the nearest shape on which it is legal. An error where there is none.\n\
@@ -268,7 +243,7 @@ fn chooser(plan: &Plan) -> Result<String, Failure> {
          best = {{known()[i].config, &known()[i], away == 0.0}};\n            least_distance = away;\n        }}\n    }}\n    \
          if (best.from == nullptr) throw Error(\"{}: no exported config is legal for these dimensions on this device\");\n    return best;\n}}\n\n\
          inline Choice choose(const Dimensions &d) {{\n    return choose(d, [](int) {{ return true; }});\n}}\n",
-        distances.join(" + "),
+        choosing::distance(plan, "known()[i]"),
         plan.kernel
     );
     Ok(text)

@@ -5,30 +5,31 @@ use std::fmt::Write;
 use super::files::Folder;
 use super::package::Dispatch;
 use super::plan::{ConfigPlan, Plan};
+use super::standing::Standing;
 use crate::exit::Failure;
 
 /// One header where one config serves all shapes, else one per shape.
 pub fn write(plan: &Plan, folder: &mut Folder) -> Result<(), Failure> {
     let name = &plan.identifier;
     if let [only] = plan.configs.as_slice() {
-        let entries: Vec<&Dispatch> = plan.dispatch.iter().collect();
-        return folder.text(&format!("{name}.h"), &text(plan, only, &entries));
+        return folder.text(&format!("{name}.h"), &text(plan, only, &plan.dispatch));
     }
     for entry in &plan.dispatch {
         let Some(config) = plan.configs.iter().find(|c| c.id == entry.config) else {
             continue;
         };
         let file = format!("{name}.{}.h", entry.shape);
-        folder.text(&file, &text(plan, config, &[entry]))?;
+        folder.text(&file, &text(plan, config, std::slice::from_ref(entry)))?;
     }
     Ok(())
 }
 
-fn text(plan: &Plan, config: &ConfigPlan, entries: &[&Dispatch]) -> String {
+fn text(plan: &Plan, config: &ConfigPlan, entries: &[Dispatch]) -> String {
     let mut text = format!(
         "/* {}: include before the source, or with `-include`; each time it sets every tunable anew. Written by kiln.\n",
         plan.kernel
     );
+    let _ = writeln!(text, " * {}", Standing::of_all(entries).sentence());
     for entry in entries {
         let _ = writeln!(text, " * {}", comment(entry));
     }
@@ -74,14 +75,11 @@ pub fn comment(entry: &Dispatch) -> String {
         (Some(s), None) => format!("{s:.3}x, no interval"),
         (None, _) => "no speedup known".into(),
     };
-    let standing = match entry.confirmed {
-        true => "confirmed",
-        false => "NOT confirmed",
-    };
     printable(&format!(
-        "Shape {} ({}): {speedup}, {standing}; {}, {}, {}.",
+        "Shape {} ({}): {speedup}, {}; {}, {}, {}.",
         entry.shape,
         sizes.join(" "),
+        Standing::of(entry).name(),
         e.from,
         e.device,
         e.date

@@ -23,8 +23,6 @@ const WORDS: &[&str] = &[
     "String",
     "True",
     "Vec",
-    "_",
-    "__debug__",
     "abstract",
     "alignas",
     "aligned",
@@ -159,9 +157,12 @@ const WORDS: &[&str] = &[
     "yield",
 ];
 
-/// What a kernel's name, which becomes a namespace, a crate and a module, meets there: functions of C's library and of a
-/// package in Python.
+/// What a kernel's name, which becomes a namespace, a crate and a module, meets there: functions of C's library and what a
+/// package in Python offers.
 const TAKEN: &[&str] = &[
+    "FallsBack",
+    "KernelError",
+    "NearestShape",
     "abs",
     "alloc",
     "arithmetic",
@@ -203,18 +204,16 @@ const TAKEN: &[&str] = &[
     "Buffer",
 ];
 
-/// A name as it is written in generated code.
+/// A name as it is written in generated code. Python's helpers there begin with an underscore and never end with one, so a
+/// name that begins with one gets one at its end: they cannot meet.
 pub fn safe(name: &str) -> String {
     apart(name, WORDS)
 }
 
 /// With one underscore more than it has, where it is a word but for those: `class` and `class_` stay two names.
 fn apart(name: &str, words: &[&str]) -> String {
-    let plain = match name.trim_end_matches('_') {
-        "" => "_",
-        plain => plain,
-    };
-    match words.contains(&plain) || words.contains(&name) {
+    let plain = name.trim_end_matches('_');
+    match name.starts_with('_') || words.contains(&plain) {
         true => format!("{name}_"),
         false => name.to_string(),
     }
@@ -229,13 +228,14 @@ pub fn identifier(name: &str) -> String {
             false => '_',
         })
         .collect();
+    made = match apart(&made, TAKEN) {
+        same if same == made => safe(&made),
+        other => other,
+    };
     if made.starts_with(|c: char| c.is_ascii_digit()) || made.is_empty() {
         made.insert(0, '_');
     }
-    match apart(&made, TAKEN) {
-        same if same == made => safe(&made),
-        other => other,
-    }
+    made
 }
 
 #[cfg(test)]
@@ -255,6 +255,14 @@ mod tests {
         assert_eq!(
             (safe("_"), safe("None"), safe("box")),
             ("__".into(), "None_".into(), "box_".into())
+        );
+        assert_eq!(
+            (safe("_kernel"), safe("__debug__"), safe("_kernel_")),
+            ("_kernel_".into(), "__debug___".into(), "_kernel__".into())
+        );
+        assert_eq!(
+            (identifier("_3d"), identifier("_kernel")),
+            ("_3d_".into(), "_kernel_".into())
         );
         assert_eq!(
             (identifier("std"), identifier("exp"), identifier("expdist")),

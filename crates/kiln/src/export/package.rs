@@ -11,6 +11,7 @@ use kiln_core::value::Value;
 use serde::{Deserialize, Serialize};
 
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::standing::Standing;
 use super::winners::Winners;
 use crate::exit::Failure;
 
@@ -240,12 +241,6 @@ impl Package {
         self.configs.iter().find(|c| c.id == id)
     }
 
-    /// A study has a verdict; a file of winners says what it wants.
-    fn is_claimed(&self) -> bool {
-        let mut entries = self.dispatch.iter();
-        entries.any(|entry| entry.evidence.verdict.is_none())
-    }
-
     /// For whoever opens the folder.
     pub fn readme(&self) -> String {
         let mut text = format!("# {}\n\n", self.kernel);
@@ -255,13 +250,7 @@ impl Package {
             self.kiln_version,
             self.created,
             self.target.name(),
-            match self.confirmed {
-                true if self.is_claimed() =>
-                    "Every config won a confirmation on its shape, as claimed by the file below; kiln did not see it.",
-                true => "Every config won a confirmation on its shape.",
-                false =>
-                    "**Not every config in it was confirmed** as it is here; `confirmed` below says which.",
-            }
+            Standing::of_all(&self.dispatch).sentence()
         );
         for note in &self.notes {
             let _ = writeln!(text, "- {}", kiln_core::escape::markdown(note));
@@ -281,7 +270,7 @@ impl Package {
         }
         let _ = writeln!(
             text,
-            "\n| shape | {} | config | speedup | 95 % | confirmed | from | device | date |\n|{}",
+            "\n| shape | {} | config | speedup | 95 % | standing | from | device | date |\n|{}",
             self.dimensions.join(" | "),
             " --- |".repeat(self.dimensions.len() + 8)
         );
@@ -308,11 +297,7 @@ impl Package {
                     .map_or("not measured".into(), |[low, high]| format!(
                         "{low:.2} to {high:.2}"
                     )),
-                match (entry.confirmed, e.verdict.is_some()) {
-                    (false, _) => "no",
-                    (true, true) => "yes",
-                    (true, false) => "claimed",
-                },
+                Standing::of(entry).name(),
                 kiln_core::escape::markdown(&e.from),
                 kiln_core::escape::markdown(&e.device),
                 e.date

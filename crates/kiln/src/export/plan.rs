@@ -187,25 +187,6 @@ impl Plan {
             .extend(written.map(|(name, default)| (name.clone(), Some(default.clone()))));
     }
 
-    /// A parameter as a caller writes it: no name twice.
-    pub fn parameter_name(&self, name: &str) -> String {
-        let is_argument = self.inputs().any(|(_, a)| a.name == name);
-        match is_argument {
-            true => format!("{}_", names::safe(name)),
-            false => names::safe(name),
-        }
-    }
-
-    /// A scalar that a call may set, as a caller of Python writes it.
-    pub fn scalar_name(&self, argument: &Argument) -> String {
-        let name = names::safe(&argument.name);
-        let mut parameters = self.parameters.iter();
-        match parameters.any(|(taken, _)| self.parameter_name(taken) == name) {
-            true => format!("{name}_"),
-            false => name,
-        }
-    }
-
     /// Scalars a call may set, with their arguments.
     pub fn scalars(&self) -> impl Iterator<Item = (&Settable, &Argument)> {
         let settable = self.settable.iter();

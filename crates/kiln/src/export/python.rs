@@ -1,6 +1,8 @@
 //! A Python module for PyTorch: a table of what was tuned, written here, and a runtime that is the same in every
 //! package.
 
+mod module;
+
 use std::fmt::Write;
 
 use kiln_core::expression::{Code, Expr};
@@ -8,13 +10,16 @@ use kiln_core::manifest::{Argument, ArgumentKind, Language, Role, Swizzle};
 use kiln_core::value::Value;
 use serde_json::json;
 
+use super::choosing;
 use super::files::{Folder, sha256};
 use super::header;
 use super::importable::Offered;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::standing::Standing;
 use crate::exit::Failure;
+use module::CallNames;
 
 const CODE: Code = Code::Python;
 
@@ -35,7 +40,7 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
     // Two packages of one kernel may be loaded side by side.
     let operator = format!("{}_{}", plan.identifier, &sha256(table.as_bytes())[..8]);
     folder.text("_table.py", &table.replace("@OPERATOR@", &operator))?;
-    folder.text("__init__.py", &module(plan, package))
+    folder.text("__init__.py", &module::text(plan, package))
 }
 
 /// A value that JSON can say, as a Python literal.
@@ -142,14 +147,10 @@ fn table(plan: &Plan) -> Result<String, Failure> {
     let ids: Vec<&str> = plan.configs.iter().map(|c| c.id.as_str()).collect();
     let _ = writeln!(out, "CONFIGS = [{}]\n\nDISPATCH = [", ids.join(", "));
     for entry in &plan.dispatch {
-        let sizes: Vec<i64> = plan
-            .dimensions
-            .iter()
-            .map(|d| entry.dimensions.get(d).copied().unwrap_or(1))
-            .collect();
+        let sizes = choosing::sizes(plan, entry);
         let entry = json!({
             "shape": entry.shape, "dimensions": sizes, "config": entry.config,
-            "confirmed": entry.confirmed, "evidence": entry.evidence,
+            "confirmed": entry.confirmed, "standing": Standing::of(entry).name(), "evidence": entry.evidence,
         });
         let _ = writeln!(out, "    {},", literal(&entry));
     }
@@ -197,17 +198,17 @@ fn argument_text(argument: &Argument) -> String {
 
 /// The function that reads dimensions off shapes and parameters.
 fn dimensions(plan: &Plan) -> Result<String, Failure> {
-    let mut out = String::from("\ndef dimensions(shapes, parameters):\n");
+    let mut out = String::from("\ndef dimensions(_shapes, _parameters):\n");
     for (number, (name, _)) in plan.parameters.iter().enumerate() {
         // Booleans count as numbers in expressions, as in kiln's.
-        let _ = writeln!(out, "    {} = parameters[{number}]", names::safe(name));
+        let _ = writeln!(out, "    {} = _parameters[{number}]", names::safe(name));
     }
     for (dimension, argument, axis) in &plan.inferred {
         let number = plan.inputs().position(|(place, _)| place == *argument);
         let number = number.unwrap_or_default();
         let _ = writeln!(
             out,
-            "    {} = shapes[{number}][{axis}]",
+            "    {} = _shapes[{number}][{axis}]",
             names::safe(dimension)
         );
     }
@@ -264,12 +265,10 @@ fn parameter_kinds(plan: &Plan) -> Vec<String> {
         Some(Value::Float(_)) => "float",
         _ => "int",
     };
-    plan.parameters
-        .iter()
-        .map(|(name, default)| {
-            let name = text(&plan.parameter_name(name));
-            tuple(&[name, format!("\"{}\"", kind(default))])
-        })
+    let names = CallNames::of(plan).parameters;
+    let parameters = plan.parameters.iter().zip(names);
+    parameters
+        .map(|((_, default), name)| tuple(&[text(&name), format!("\"{}\"", kind(default))]))
         .collect()
 }
 
@@ -338,15 +337,7 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
     for entry in plan.dispatch.iter().filter(|e| e.config == *id) {
         let _ = writeln!(out, "\n# {}", header::comment(entry));
     }
-    let conditions = config
-        .legal
-        .iter()
-        .map(|(_, expr)| plan.truth(expr, CODE))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all = match conditions.is_empty() {
-        true => "True".to_string(),
-        false => conditions.join(" and "),
-    };
+    let all = choosing::condition(plan, config, CODE)?;
     let _ = writeln!(out, "def {id}_legal({names}):\n    return {all}\n");
     let launch = match &config.launch {
         None => "None".to_string(),
@@ -394,120 +385,6 @@ fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
         literal(&json!(images))
     );
     Ok(out)
-}
-
-fn module(plan: &Plan, package: &Package) -> String {
-    let name = &plan.identifier;
-    let tensors: Vec<String> = plan.inputs().map(|(_, a)| names::safe(&a.name)).collect();
-    let parameters: Vec<String> = plan
-        .parameters
-        .iter()
-        .map(|(name, _)| plan.parameter_name(name))
-        .collect();
-    let scalars: Vec<(String, String)> = plan
-        .scalars()
-        .map(|(s, a)| (plan.scalar_name(a), literal(&json!(s.default))))
-        .collect();
-    let scalar_names: Vec<String> = scalars.iter().map(|(name, _)| name.clone()).collect();
-    let written: Vec<String> = plan
-        .parameters
-        .iter()
-        .zip(&parameters)
-        .map(|((_, default), name)| match default {
-            Some(value) => format!("{name}={}", literal(&json!(value))),
-            None => name.clone(),
-        })
-        .chain(
-            scalars
-                .iter()
-                .map(|(name, value)| format!("{name}={value}")),
-        )
-        .collect();
-    // Without a tensor nothing says where to run.
-    let device = match (tensors.is_empty(), parameters.iter().any(|p| p == "device")) {
-        (false, _) => None,
-        (true, false) => Some("device"),
-        (true, true) => Some("device_"),
-    };
-    let mut written = written;
-    written.extend(device.map(|name| format!("{name}=None")));
-    let signature = match (tensors.as_slice(), written.as_slice()) {
-        (tensors, []) => tensors.join(", "),
-        ([], written) => format!("*, {}", written.join(", ")),
-        (tensors, written) => format!("{}, *, {}", tensors.join(", "), written.join(", ")),
-    };
-    let gives: Vec<String> = plan
-        .outputs()
-        .map(|(_, a)| format!("`{}`", a.name))
-        .collect();
-    let writes: Vec<String> = plan
-        .buffers(&[Role::InOut])
-        .map(|(_, a)| format!("`{}`", a.name))
-        .collect();
-    let mut told = match gives.is_empty() {
-        true => String::new(),
-        false => format!("Returns {}.", gives.join(", ")),
-    };
-    if !writes.is_empty() {
-        told.push_str(&format!(" Writes into {}.", writes.join(", ")));
-    }
-    for (name, value) in &scalars {
-        told.push_str(&format!(" `{name}` was checked and timed as {value} only."));
-    }
-    for sentence in plan.frozen() {
-        told.push_str(&format!(" {sentence}."));
-    }
-    let told = told.trim_start();
-    let (tensors_tuple, parameters_tuple) = (tuple(&tensors), tuple(&parameters));
-    let scalars_tuple = tuple(&scalar_names);
-    let mut all = [tensors.clone(), parameters.clone(), scalar_names].concat();
-    all.extend(device.map(str::to_string));
-    let all = all.join(", ");
-    let placed = device.map_or(String::new(), |name| format!(", _kernel.place({name})"));
-    let plain: String = tensors
-        .iter()
-        .map(|t| format!(" and type({t}) in _PLAIN"))
-        .collect();
-    let given = format!("{tensors_tuple}, {parameters_tuple}, {scalars_tuple}{placed}");
-    // PyTorch has no gradient for operators that write into their arguments: the graph is left for the fallback.
-    let (outside, aside) = match writes.is_empty() {
-        true => (String::new(), String::new()),
-        false => (
-            format!("    if _compiling() and _kernel.wants_gradient({tensors_tuple}):\n        return _outside({given})\n"),
-            "\n\n@_runtime.torch.compiler.disable\ndef _outside(*arguments):\n    \
-             \"\"\"A gradient of a kernel that writes into its arguments is the fallback's, outside of compiled graphs.\"\"\"\n    \
-             return _kernel(*arguments)\n"
-                .to_string(),
-        ),
-    };
-    let confirmed = match package.confirmed {
-        true => "every config in it won a confirmation on its shape",
-        false => "not every config in it was confirmed; `dispatch()` says which",
-    };
-    format!(
-        "\"\"\"{kernel}, as kiln {version} tuned it: {confirmed}.\n\n\
-         `{name}` is the kernel, also for `torch.compile` and CUDA graphs (run it once before a capture, or call `prepare`);\n\
-         `explain` says what a call runs and why, `dispatch` what was tuned, `prepare` loads all images at once, `nearest` whether\n\
-         shapes that were not tuned get the config of the nearest one. It has no gradient: where one is asked for, and where no\n\
-         config fits, the fallback computes the answer, with a warning.\n\"\"\"\n\n\
-         import os as _os\n\nfrom . import _runtime, _table\nfrom ._runtime import FallsBack, KernelError, NearestShape\n\n\
-         __all__ = [\"{name}\", \"explain\", \"dispatch\", \"prepare\", \"nearest\", \"FallsBack\", \"KernelError\", \"NearestShape\"]\n\n\
-         _kernel = _runtime.Kernel(_table, _os.path.dirname(_os.path.abspath(__file__)))\n\
-         _operator = _kernel.register()\n_compiling, _PLAIN = _runtime.is_compiling, _runtime.PLAIN\n{aside}\n\n\
-         def {name}({signature}):\n    \"\"\"{told}\"\"\"\n    \
-         # Past the operator's dispatch, which takes longer than all else, unless somebody watches it.\n    \
-         if not _compiling(){plain}:\n        return _kernel({given})\n{outside}    return _operator({all})\n\n\n\
-         def explain({signature}):\n    \"\"\"What a call would run, and why, as a dictionary.\"\"\"\n    \
-         return _kernel.explain({given})\n\n\n\
-         def dispatch():\n    \"\"\"Every shape that was tuned, its config and the evidence.\"\"\"\n    \
-         return [dict(entry, dimensions=dict(zip(_table.DIMENSIONS, entry[\"dimensions\"]))) for entry in _table.DISPATCH]\n\n\n\
-         def prepare(device=None):\n    \"\"\"Loads every image that fits a device; returns how many there are.\"\"\"\n    \
-         return _kernel.prepare(device)\n\n\n\
-         def nearest(use):\n    \"\"\"Whether shapes that were not tuned get the config of the nearest one (they do) or the fallback.\"\"\"\n    \
-         _kernel.use_nearest = bool(use)\n    _kernel.local = _runtime.threading.local()\n",
-        kernel = plan.kernel,
-        version = package.kiln_version,
-    )
 }
 
 #[cfg(test)]

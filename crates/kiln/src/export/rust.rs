@@ -13,6 +13,7 @@ use kiln_core::manifest::{Argument, ArgumentKind, Language, Role};
 use kiln_core::value::Value;
 
 use super::c_source;
+use super::choosing;
 use super::cpp::{
     axis_check, config_number, fill_number, half_bits, parameter, swizzle_number, tensor_map_type,
 };
@@ -21,6 +22,7 @@ use super::header;
 use super::names;
 use super::package::Package;
 use super::plan::{ConfigArgument, ConfigPlan, Plan};
+use super::standing::Standing;
 use crate::exit::Failure;
 
 const CODE: Code = Code::Rust;
@@ -54,8 +56,10 @@ pub fn write(plan: &Plan, package: &Package, folder: &mut Folder) -> Result<(), 
 
 fn library(plan: &Plan, package: &Package) -> Result<String, Failure> {
     let mut text = format!(
-        "//! {}, as kiln {} tuned it.\n//!\n",
-        plan.kernel, package.kiln_version
+        "//! {}, as kiln {} tuned it. {}\n//!\n",
+        plan.kernel,
+        package.kiln_version,
+        Standing::of_all(&plan.dispatch).sentence()
     );
     for entry in &plan.dispatch {
         let _ = writeln!(
@@ -141,29 +145,22 @@ fn passed_scalar(
 fn known(plan: &Plan) -> String {
     let mut text = format!(
         "/// A shape that was tuned, and what is known about its config.\n#[derive(Clone, Copy, Debug)]\npub struct Known {{\n    pub shape: &'static str,\n    \
-         pub dimensions: Dimensions,\n    pub config: usize,\n    pub confirmed: bool,\n    pub speedup: Option<f64>,\n}}\n\n\
+         pub dimensions: Dimensions,\n    pub config: usize,\n    pub standing: &'static str,\n    pub speedup: Option<f64>,\n}}\n\n\
          pub const KNOWN: [Known; {}] = [\n",
         plan.dispatch.len()
     );
     for entry in &plan.dispatch {
-        let sizes: Vec<String> = plan
-            .dimensions
-            .iter()
-            .map(|d| {
-                format!(
-                    "{}: {}",
-                    names::safe(d),
-                    entry.dimensions.get(d).copied().unwrap_or(1)
-                )
-            })
+        let sizes = plan.dimensions.iter().zip(choosing::sizes(plan, entry));
+        let sizes: Vec<String> = sizes
+            .map(|(d, size)| format!("{}: {size}", names::safe(d)))
             .collect();
         let _ = writeln!(
             text,
-            "    Known {{ shape: {:?}, dimensions: Dimensions {{ {} }}, config: {}, confirmed: {}, speedup: {} }},",
+            "    Known {{ shape: {:?}, dimensions: Dimensions {{ {} }}, config: {}, standing: {:?}, speedup: {} }},",
             entry.shape,
             sizes.join(", "),
             config_number(&entry.config),
-            entry.confirmed,
+            Standing::of(entry).name(),
             entry
                 .evidence
                 .speedup
@@ -175,15 +172,7 @@ fn known(plan: &Plan) -> String {
 }
 
 fn config_text(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
-    let conditions = config
-        .legal
-        .iter()
-        .map(|(_, expr)| plan.truth(expr, CODE))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all = match conditions.is_empty() {
-        true => "true".to_string(),
-        false => conditions.join(" && "),
-    };
+    let all = choosing::condition(plan, config, CODE)?;
     let id = &config.id;
     let mut text = format!(
         "fn {id}_legal(d: &Dimensions) -> Result<bool, Error> {{\n    let _ = d;\n    Ok({all})\n}}\n\n"
@@ -227,25 +216,7 @@ fn chooser(plan: &Plan) -> Result<String, Failure> {
             config_number(id)
         );
     }
-    let distances: Vec<String> = plan
-        .dimensions
-        .iter()
-        .map(|d| {
-            let field = names::safe(d);
-            format!("distance(d.{field}, known.dimensions.{field})")
-        })
-        .collect();
-    let checked = |d: &String| format!("    at_least_one(d.{}, {d:?})?;\n", names::safe(d));
-    let mut checks: String = plan.dimensions.iter().map(checked).collect();
-    for relation in &plan.relations {
-        let (holds, told) = plan.relation(relation, CODE)?;
-        let name = &relation.dimension;
-        let field = names::safe(name);
-        let _ = writeln!(
-            checks,
-            "    related({holds}, d.{field}, {name:?}, {told:?})?;"
-        );
-    }
+    let checks = choosing::checks(plan, CODE)?;
     let _ = writeln!(
         text,
         "        _ => Ok(false),\n    }};\n    holds.unwrap_or(false)\n}}\n\n\
@@ -257,7 +228,7 @@ fn chooser(plan: &Plan) -> Result<String, Failure> {
          for known in &KNOWN {{\n        let away = {};\n        \
          if best.is_none_or(|(least, _)| away < least) && usable(known.config) && legal(known.config, d) {{\n            best = Some((away, known));\n        }}\n    }}\n    \
          let (away, from) = best.ok_or_else(|| Error({:?}.into()))?;\n    Ok(Choice {{ config: from.config, from, exact: away == 0.0 }})\n}}\n",
-        distances.join(" + "),
+        choosing::distance(plan, "known"),
         format!(
             "{}: no exported config is legal for these dimensions on this device",
             plan.kernel

@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kiln_core::diagnostic::printable;
-use kiln_core::manifest::{BaselineKind, Reference};
 
 use super::files::Folder;
 use super::plan::{packaged, packaged_path};
@@ -27,22 +26,7 @@ pub fn copy(
     folder: &mut Folder,
 ) -> Result<Vec<String>, Failure> {
     let manifest = &file.manifest;
-    let mut named = vec![&manifest.kernel.source];
-    match &manifest.reference {
-        Some(Reference::C { source, .. } | Reference::Kernel { source, .. }) => named.push(source),
-        Some(Reference::Python(function)) => named.push(&function.source),
-        Some(Reference::File { .. }) | None => {}
-    }
-    if let Some(baseline) = &manifest.baseline {
-        match &baseline.kind {
-            BaselineKind::C { source, .. } | BaselineKind::Kernel { source, .. } => {
-                named.push(source);
-            }
-            BaselineKind::Python(function) => named.push(&function.source),
-            BaselineKind::Config { .. } => {}
-        }
-        named.extend(baseline.also.iter().map(|f| &f.source));
-    }
+    let mut named = manifest.sources();
     named.extend(manifest.export.fallback.iter().map(|f| &f.source));
     let mut include_dirs = vec![file.dir().to_path_buf()];
     for dir in &manifest.kernel.include_dirs {

@@ -3,6 +3,7 @@
 
 pub mod browser;
 pub mod disk;
+pub mod exports;
 pub mod family;
 pub mod history;
 pub mod medians;

@@ -2,7 +2,7 @@
 
 use super::expressions::{self, Names, Scope};
 use super::reference::placeholders;
-use super::section::{Entry, Section, whole};
+use super::section::{Section, whole};
 use super::{Problems, settings, tma};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::DType;
@@ -11,7 +11,6 @@ use crate::manifest::fill::{default_integers, default_range, whole_range};
 use crate::manifest::{Argument, ArgumentKind, Fill, FillRule, Language, Role};
 
 pub(super) fn decode(
-    text: &str,
     section: &Section,
     language: Option<Language>,
     names: &Names,
@@ -27,16 +26,22 @@ pub(super) fn decode(
         };
         if table.has("tma") {
             tma::check_language(entry.name(), &table, language, problems);
-            arguments.push(tma::decode(text, &entry, &table, &tensors, names, problems));
+            arguments.push(tma::decode(&entry, &table, &tensors, names, problems));
             continue;
         }
         tma::check_absent(entry.name(), &table, problems);
         let dtype = DType::from_name(&table.text("dtype"));
+        let written = Written {
+            name: entry.name(),
+            table: &table,
+            dtype,
+            names,
+        };
         arguments.push(Argument {
             name: entry.name().to_string(),
             // The stand-in for an unknown type accepts every draw.
             dtype: dtype.unwrap_or(DType::F64),
-            kind: kind(text, &entry, &table, dtype, names, problems),
+            kind: written.kind(problems),
             span: entry.key.span(),
         });
     }
@@ -56,129 +61,220 @@ pub(super) fn decode(
     arguments
 }
 
-fn kind(
-    text: &str,
-    entry: &Entry,
-    table: &Section,
+/// One argument that is no descriptor, as the author wrote it.
+struct Written<'a> {
+    name: &'a str,
+    table: &'a Section<'a>,
+    /// `None` for one that is not known.
     dtype: Option<DType>,
-    names: &Names,
-    problems: &mut Problems,
-) -> ArgumentKind {
-    let name = entry.name();
-    let (is_scalar, is_buffer) = (table.has("value"), table.has("shape"));
-    if is_scalar && is_buffer {
-        problems.push(
-            Diagnostic::new(
-                format!("argument `{name}` has both `value` and `shape`"),
-                table.place("shape"),
-            )
-            .label("a scalar has a `value`, a buffer has a `shape`"),
-        );
+    names: &'a Names<'a>,
+}
+
+impl Written<'_> {
+    fn kind(&self, problems: &mut Problems) -> ArgumentKind {
+        let Written {
+            name, table, names, ..
+        } = *self;
+        let (is_scalar, is_buffer) = (table.has("value"), table.has("shape"));
+        if is_scalar && is_buffer {
+            problems.push(
+                Diagnostic::new(
+                    format!("argument `{name}` has both `value` and `shape`"),
+                    table.place("shape"),
+                )
+                .label("a scalar has a `value`, a buffer has a `shape`"),
+            );
+        }
+        if !is_scalar && !is_buffer && !table.has("box") {
+            problems.push(
+                Diagnostic::new(
+                    format!("argument `{name}` has neither `value` nor `shape`"),
+                    table.span.clone(),
+                )
+                .label("expected one of them")
+                .hint("a scalar is `{ dtype = \"i32\", value = \"N\" }`, a buffer `{ dtype = \"f32\", shape = [\"N\"] }`"),
+            );
+        }
+        match table.get("value") {
+            Some(item) if !is_buffer => {
+                for key in ["role", "draw", "file", "tolerance"] {
+                    if table.has(key) {
+                        problems.push(
+                            Diagnostic::new(
+                                format!("scalar argument `{name}` cannot have `{key}`"),
+                                table.place(key),
+                            )
+                            .label("only a buffer has one"),
+                        );
+                    }
+                }
+                let scope = Scope::TunablesAndDimensions;
+                ArgumentKind::Scalar {
+                    value: expressions::read(item, scope, names, problems),
+                }
+            }
+            _ => self.buffer(problems),
+        }
     }
-    if !is_scalar && !is_buffer && !table.has("box") {
-        problems.push(
-            Diagnostic::new(
-                format!("argument `{name}` has neither `value` nor `shape`"),
-                table.span.clone(),
-            )
-            .label("expected one of them")
-            .hint("a scalar is `{ dtype = \"i32\", value = \"N\" }`, a buffer `{ dtype = \"f32\", shape = [\"N\"] }`"),
-        );
-    }
-    match table.get("value") {
-        Some(item) if !is_buffer => {
-            for key in ["role", "draw", "file", "tolerance"] {
-                if table.has(key) {
+
+    fn buffer(&self, problems: &mut Problems) -> ArgumentKind {
+        let Written {
+            name, table, names, ..
+        } = *self;
+        let role = match table.text("role").as_str() {
+            "output" => Role::Output,
+            "inout" => Role::InOut,
+            "scratch" if table.text("draw") == "zeros" => Role::Zeroed,
+            "scratch" => Role::Scratch,
+            _ => Role::Input,
+        };
+        let scope = match role {
+            Role::Scratch | Role::Zeroed => Scope::TunablesAndDimensions,
+            _ => Scope::Dimensions(
+                "the size of data cannot depend on a tunable; a buffer with `role = \"scratch\"` may",
+            ),
+        };
+        let extents = table.get("shape").and_then(|i| i.get_ref().as_array());
+        let shape: Vec<Expr> = extents
+            .into_iter()
+            .flat_map(|items| items.iter())
+            .map(|item| expressions::read(item, scope, names, problems))
+            .collect();
+        if matches!(role, Role::Output | Role::Scratch | Role::Zeroed) {
+            let (what, hint) = match role {
+                Role::Output => (
+                    "output",
+                    "kiln poisons outputs before a launch; a buffer that is read and written has `role = \"inout\"`",
+                ),
+                _ => (
+                    "scratch buffer",
+                    "its contents are undefined when the kernel starts, or zero with `draw = \"zeros\"`",
+                ),
+            };
+            for key in ["draw", "file"] {
+                if table.has(key) && (role, key) != (Role::Zeroed, "draw") {
                     problems.push(
                         Diagnostic::new(
-                            format!("scalar argument `{name}` cannot have `{key}`"),
+                            format!("{what} `{name}` cannot have `{key}`"),
                             table.place(key),
                         )
-                        .label("only a buffer has one"),
+                        .label("only what the kernel reads is filled")
+                        .hint(hint),
                     );
                 }
             }
-            let scope = Scope::TunablesAndDimensions;
-            ArgumentKind::Scalar {
-                value: expressions::read(text, item, scope, names, problems),
-            }
         }
-        _ => buffer(text, name, table, dtype, names, problems),
-    }
-}
-
-fn buffer(
-    text: &str,
-    name: &str,
-    table: &Section,
-    dtype: Option<DType>,
-    names: &Names,
-    problems: &mut Problems,
-) -> ArgumentKind {
-    let role = match table.text("role").as_str() {
-        "output" => Role::Output,
-        "inout" => Role::InOut,
-        "scratch" if table.text("draw") == "zeros" => Role::Zeroed,
-        "scratch" => Role::Scratch,
-        _ => Role::Input,
-    };
-    let scope = match role {
-        Role::Scratch | Role::Zeroed => Scope::TunablesAndDimensions,
-        _ => Scope::Dimensions(
-            "the size of data cannot depend on a tunable; a buffer with `role = \"scratch\"` may",
-        ),
-    };
-    let extents = table.get("shape").and_then(|i| i.get_ref().as_array());
-    let shape: Vec<Expr> = extents
-        .into_iter()
-        .flat_map(|items| items.iter())
-        .map(|item| expressions::read(text, item, scope, names, problems))
-        .collect();
-    if matches!(role, Role::Output | Role::Scratch | Role::Zeroed) {
-        let (what, hint) = match role {
-            Role::Output => (
-                "output",
-                "kiln poisons outputs before a launch; a buffer that is read and written has `role = \"inout\"`",
-            ),
-            _ => (
-                "scratch buffer",
-                "its contents are undefined when the kernel starts, or zero with `draw = \"zeros\"`",
-            ),
+        if table.has("tolerance") && matches!(role, Role::Input | Role::Scratch | Role::Zeroed) {
+            problems.push(
+                Diagnostic::new(
+                    format!("argument `{name}` is not compared, so it cannot have `tolerance`"),
+                    table.place("tolerance"),
+                )
+                .label("only outputs are compared")
+                .hint("write `role = \"output\"` if the kernel writes it"),
+            );
+        }
+        let fill = match role {
+            Role::Input | Role::InOut => self.fill(problems),
+            Role::Output | Role::Scratch | Role::Zeroed => {
+                FillRule::Fixed(Fill::Constant { value: 0.0 })
+            }
         };
-        for key in ["draw", "file"] {
-            if table.has(key) && (role, key) != (Role::Zeroed, "draw") {
+        ArgumentKind::Buffer {
+            shape,
+            role,
+            fill,
+            tolerance: settings::tolerance(table, "tolerance", names, problems),
+        }
+    }
+
+    fn fill(&self, problems: &mut Problems) -> FillRule {
+        let Written { name, table, .. } = *self;
+        if let (Some(path), true) = (table.written_text("file"), table.has("draw")) {
+            problems.push(
+                Diagnostic::new(
+                    format!("argument `{name}` has both `draw` and `file`"),
+                    path.span,
+                )
+                .label("only one of them can fill it"),
+            );
+        }
+        if let Some(path) = table.written_text("file") {
+            placeholders(&path, &["shape"], problems);
+            return FillRule::Fixed(Fill::File { path: path.value });
+        }
+        let dtype = self.dtype.unwrap_or(DType::F64);
+        let Some(item) = table.get("draw") else {
+            return FillRule::Fixed(default_fill(dtype));
+        };
+        let settings = table.key_section("draw");
+        let word = match &settings {
+            Some(settings) => settings.text("kind"),
+            None => table.text("draw"),
+        };
+        if let Some(settings) = &settings {
+            stray_settings(&word, settings, problems);
+            numbers_only(&word, settings, problems);
+        }
+        let number = |key: &str, default: f64| {
+            let written = settings.as_ref().and_then(|s| s.number(key));
+            written.unwrap_or(default)
+        };
+        let problem = |message: String| Diagnostic::new(message, item.span());
+        FillRule::Fixed(match word.as_str() {
+            "normal" | "uniform" if !dtype.is_float() => {
                 problems.push(
-                    Diagnostic::new(
-                        format!("{what} `{name}` cannot have `{key}`"),
-                        table.place(key),
-                    )
-                    .label("only what the kernel reads is filled")
-                    .hint(hint),
+                    problem(format!(
+                        "`{word}` draws fractions, which `{dtype}` cannot hold"
+                    ))
+                    .hint("write e.g. `draw = { kind = \"integers\", low = 0, high = 8 }`"),
                 );
+                default_fill(dtype)
             }
-        }
-    }
-    if table.has("tolerance") && matches!(role, Role::Input | Role::Scratch | Role::Zeroed) {
-        problems.push(
-            Diagnostic::new(
-                format!("argument `{name}` is not compared, so it cannot have `tolerance`"),
-                table.place("tolerance"),
-            )
-            .label("only outputs are compared")
-            .hint("write `role = \"output\"` if the kernel writes it"),
-        );
-    }
-    let fill = match role {
-        Role::Input | Role::InOut => fill(text, name, table, dtype, names, problems),
-        Role::Output | Role::Scratch | Role::Zeroed => {
-            FillRule::Fixed(Fill::Constant { value: 0.0 })
-        }
-    };
-    ArgumentKind::Buffer {
-        shape,
-        role,
-        fill,
-        tolerance: settings::tolerance(text, table, "tolerance", names, problems),
+            "normal" => Fill::Normal {
+                mean: number("mean", 0.0),
+                std: number("std", 1.0),
+            },
+            "uniform" => {
+                let (low, high) = (number("low", 0.0), number("high", 1.0));
+                if low >= high {
+                    problems.push(
+                        problem(format!("the range of `uniform` is empty: {low} to {high}"))
+                            .label("expected `low` below `high`"),
+                    );
+                }
+                Fill::Uniform { low, high }
+            }
+            "integers" => {
+                let settings = settings.as_ref();
+                return integers(dtype, item.span(), settings, self.names, problems);
+            }
+            "iota" => Fill::Iota,
+            "ones" => Fill::Constant { value: 1.0 },
+            "constant" => {
+                let settings = settings.as_ref();
+                if settings.is_some_and(|s| !s.has("value")) {
+                    problems.push(
+                        problem("`constant` has no `value`".into())
+                            .hint("write e.g. `{ kind = \"constant\", value = 0.5 }`"),
+                    );
+                }
+                let value = number("value", 0.0);
+                if !dtype.is_float() {
+                    let (least, most) = whole_range(dtype);
+                    let fits =
+                        value.fract() == 0.0 && value >= least as f64 && value <= most as f64;
+                    if !fits {
+                        problems.push(
+                            problem(format!("`{value}` does not fit in `{dtype}`"))
+                                .label(format!("expected an integer from {least} to {most}")),
+                        );
+                    }
+                }
+                Fill::Constant { value }
+            }
+            _ => Fill::Constant { value: 0.0 },
+        })
     }
 }
 
@@ -190,100 +286,6 @@ fn default_fill(dtype: DType) -> Fill {
         },
         false => default_integers(dtype),
     }
-}
-
-fn fill(
-    text: &str,
-    name: &str,
-    table: &Section,
-    dtype: Option<DType>,
-    names: &Names,
-    problems: &mut Problems,
-) -> FillRule {
-    if let (Some(path), true) = (table.written_text("file"), table.has("draw")) {
-        problems.push(
-            Diagnostic::new(
-                format!("argument `{name}` has both `draw` and `file`"),
-                path.span,
-            )
-            .label("only one of them can fill it"),
-        );
-    }
-    if let Some(path) = table.written_text("file") {
-        placeholders(&path, &["shape"], problems);
-        return FillRule::Fixed(Fill::File { path: path.value });
-    }
-    let dtype = dtype.unwrap_or(DType::F64);
-    let Some(item) = table.get("draw") else {
-        return FillRule::Fixed(default_fill(dtype));
-    };
-    let settings = table.key_section("draw");
-    let word = match &settings {
-        Some(settings) => settings.text("kind"),
-        None => table.text("draw"),
-    };
-    if let Some(settings) = &settings {
-        stray_settings(&word, settings, problems);
-        numbers_only(&word, settings, problems);
-    }
-    let number = |key: &str, default: f64| {
-        let written = settings.as_ref().and_then(|s| s.number(key));
-        written.unwrap_or(default)
-    };
-    let problem = |message: String| Diagnostic::new(message, item.span());
-    FillRule::Fixed(match word.as_str() {
-        "normal" | "uniform" if !dtype.is_float() => {
-            problems.push(
-                problem(format!(
-                    "`{word}` draws fractions, which `{dtype}` cannot hold"
-                ))
-                .hint("write e.g. `draw = { kind = \"integers\", low = 0, high = 8 }`"),
-            );
-            default_fill(dtype)
-        }
-        "normal" => Fill::Normal {
-            mean: number("mean", 0.0),
-            std: number("std", 1.0),
-        },
-        "uniform" => {
-            let (low, high) = (number("low", 0.0), number("high", 1.0));
-            if low >= high {
-                problems.push(
-                    problem(format!("the range of `uniform` is empty: {low} to {high}"))
-                        .label("expected `low` below `high`"),
-                );
-            }
-            Fill::Uniform { low, high }
-        }
-        "integers" => {
-            let settings = settings.as_ref();
-            return integers(text, dtype, item.span(), settings, names, problems);
-        }
-        "iota" => Fill::Iota,
-        "ones" => Fill::Constant { value: 1.0 },
-        "constant" => {
-            let settings = settings.as_ref();
-            if settings.is_some_and(|s| !s.has("value")) {
-                problems.push(
-                    problem("`constant` has no `value`".into())
-                        .hint("write e.g. `{ kind = \"constant\", value = 0.5 }`"),
-                );
-            }
-            let value = number("value", 0.0);
-            if !dtype.is_float() {
-                let (least, most) = whole_range(dtype);
-                let fits = value.fract() == 0.0 && value >= least as f64 && value <= most as f64;
-                if !fits {
-                    problems.push(
-                        problem(format!("`{value}` does not fit in `{dtype}`"))
-                            .label(format!("expected an integer from {least} to {most}")),
-                    );
-                }
-            }
-            Fill::Constant { value }
-        }
-        _ => Fill::Constant { value: 0.0 },
-    })
 }
 
 /// Settings that the chosen kind of draw does not have.
@@ -307,7 +309,6 @@ fn stray_settings(word: &str, settings: &Section, problems: &mut Problems) {
 }
 
 fn integers(
-    text: &str,
     dtype: DType,
     span: std::ops::Range<usize>,
     settings: Option<&Section>,
@@ -333,7 +334,7 @@ fn integers(
             "what a kernel is given cannot depend on how it is tuned; use the shape's dimensions",
         );
         let mut end = |key: &str, default: i64| match written(key) {
-            Some(item) => expressions::read(text, item, scope, names, problems),
+            Some(item) => expressions::read(item, scope, names, problems),
             None => Expr::constant(default),
         };
         // What it comes to is looked at on every shape, once those are known to be right.

@@ -43,7 +43,7 @@ pub(super) fn decode(
                     source,
                     entry,
                     flags,
-                    launch: launch::fixed(known.text, section, "baseline", known.names, problems),
+                    launch: launch::fixed(section, "baseline", known.names, problems),
                 },
                 _ => BaselineKind::C {
                     source,

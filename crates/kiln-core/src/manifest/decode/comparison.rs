@@ -10,8 +10,7 @@ use crate::manifest::{Kernel, Language, PythonFunction, Spanned};
 
 /// What was read before and the tables refer to.
 pub(super) struct Known<'a> {
-    pub text: &'a str,
-    pub names: &'a Names,
+    pub names: &'a Names<'a>,
     /// `None` when the manifest does not tell.
     pub language: Option<Language>,
     pub kernel: &'a Kernel,

@@ -8,7 +8,6 @@ use crate::diagnostic::{Diagnostic, nearest};
 use crate::manifest::{Argument, Export};
 
 pub(super) fn decode(
-    text: &str,
     section: &Section,
     names: &Names,
     arguments: &[Argument],
@@ -42,6 +41,7 @@ pub(super) fn decode(
         }
     }
     let own = Names {
+        text: names.text,
         tunables: names.tunables.clone(),
         dimensions: export.parameters.iter().map(|(n, _)| n.clone()).collect(),
         dimensions_known: true,
@@ -62,7 +62,7 @@ pub(super) fn decode(
             });
             continue;
         }
-        let expr = expressions::read(text, entry.value, scope, &own, problems);
+        let expr = expressions::read(entry.value, scope, &own, problems);
         export.dimensions.push((name.to_string(), expr));
     }
     export

@@ -10,9 +10,11 @@ use crate::diagnostic::Diagnostic;
 use crate::expression::{Expr, ExprError};
 use crate::value::Value;
 
-/// The names a manifest introduces.
+/// What expressions are read with: the names a manifest introduces.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct Names<'a> {
+    /// The manifest, where mistakes inside of strings are placed.
+    pub text: &'a str,
     pub tunables: Vec<String>,
     pub dimensions: Vec<String>,
     /// False when the file has no readable shape: unknown names are then a consequence, not a
@@ -28,7 +30,7 @@ pub(super) enum Scope {
     Dimensions(&'static str),
 }
 
-impl Names {
+impl Names<'_> {
     pub fn within(&self, scope: Scope) -> Vec<&str> {
         let dimensions = self.dimensions.iter();
         match scope {
@@ -42,13 +44,7 @@ impl Names {
 }
 
 /// Reads an expression or a number; a mistake is reported and `1` stands in.
-pub(super) fn read(
-    text: &str,
-    item: &Item,
-    scope: Scope,
-    names: &Names,
-    problems: &mut Problems,
-) -> Expr {
+pub(super) fn read(item: &Item, scope: Scope, names: &Names, problems: &mut Problems) -> Expr {
     let stand_in = Expr::constant(1);
     let source = match item.get_ref() {
         DeValue::Integer(_) => return whole(item).map_or(stand_in, Expr::constant),
@@ -64,7 +60,7 @@ pub(super) fn read(
     let expr = match Expr::parse(source) {
         Ok(expr) => expr,
         Err(error) => {
-            problems.push(place(text, item, error));
+            problems.push(place(names.text, item, error));
             return stand_in;
         }
     };
@@ -78,7 +74,7 @@ pub(super) fn read(
             error.message = format!("tunable `{name}` cannot be used here");
             error.hint = Some(reason.to_string());
         }
-        problems.push(place(text, item, error));
+        problems.push(place(names.text, item, error));
     }
     expr
 }

@@ -8,7 +8,6 @@ use crate::expression::Expr;
 use crate::manifest::{Constraint, Language, Launch, Work};
 
 pub(super) fn constraints(
-    text: &str,
     section: &Section,
     names: &Names,
     problems: &mut Problems,
@@ -17,7 +16,7 @@ pub(super) fn constraints(
         let scope = Scope::TunablesAndDimensions;
         Constraint {
             name: entry.name().to_string(),
-            expr: expressions::read(text, entry.value, scope, names, problems),
+            expr: expressions::read(entry.value, scope, names, problems),
             span: entry.value.span(),
         }
     });
@@ -25,7 +24,6 @@ pub(super) fn constraints(
 }
 
 pub(super) fn decode(
-    text: &str,
     section: &Section,
     language: Option<Language>,
     names: &Names,
@@ -34,7 +32,7 @@ pub(super) fn decode(
     let scope = Scope::TunablesAndDimensions;
     let threads = section
         .get("threads")
-        .map(|item| expressions::read(text, item, scope, names, problems));
+        .map(|item| expressions::read(item, scope, names, problems));
     match language {
         Some(Language::C) => {
             for key in ["grid", "block", "cluster", "shared", "cooperative"] {
@@ -63,13 +61,12 @@ pub(super) fn decode(
     }
     Launch {
         threads,
-        ..geometry(text, section, scope, names, problems)
+        ..geometry(section, scope, names, problems)
     }
 }
 
 /// The launch of a kernel without tunables, in the table that names it.
 pub(super) fn fixed(
-    text: &str,
     section: &Section,
     title: &str,
     names: &Names,
@@ -78,20 +75,14 @@ pub(super) fn fixed(
     let message = |key: &str| format!("`kernel` in `[{title}]` needs `{key}`");
     needs_size(section, message, problems);
     let scope = Scope::Dimensions("this kernel is compiled without tunables");
-    geometry(text, section, scope, names, problems)
+    geometry(section, scope, names, problems)
 }
 
-fn geometry(
-    text: &str,
-    section: &Section,
-    scope: Scope,
-    names: &Names,
-    problems: &mut Problems,
-) -> Launch {
+fn geometry(section: &Section, scope: Scope, names: &Names, problems: &mut Problems) -> Launch {
     let mut several = |key: &str| -> Vec<Expr> {
         let items = section.items(key).into_iter();
         items
-            .map(|item| expressions::read(text, item, scope, names, problems))
+            .map(|item| expressions::read(item, scope, names, problems))
             .collect()
     };
     Launch {
@@ -120,11 +111,11 @@ fn needs_size(section: &Section, message: impl Fn(&str) -> String, problems: &mu
     }
 }
 
-pub(super) fn work(text: &str, section: &Section, names: &Names, problems: &mut Problems) -> Work {
+pub(super) fn work(section: &Section, names: &Names, problems: &mut Problems) -> Work {
     let scope = Scope::Dimensions("the work of a problem cannot depend on how it is done");
     let mut one = |key: &str| {
         let item = section.get(key)?;
-        Some(expressions::read(text, item, scope, names, problems))
+        Some(expressions::read(item, scope, names, problems))
     };
     Work {
         flops: one("flops"),

@@ -47,7 +47,7 @@ pub(super) fn decode(
             let given = section.texts("flags").unwrap_or_default();
             refuse_architectures(&given, problems);
             super::flags::check(&given, Language::Cuda, problems);
-            let launch = launch::fixed(known.text, section, "reference", known.names, problems);
+            let launch = launch::fixed(section, "reference", known.names, problems);
             let Function { source, entry } = function(written)?;
             Some(Reference::Kernel {
                 source,

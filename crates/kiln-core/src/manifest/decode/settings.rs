@@ -14,14 +14,13 @@ use crate::manifest::{
 use crate::protocol::Caches;
 
 pub(super) fn tolerances(
-    text: &str,
     section: &Section,
     names: &Names,
     problems: &mut Problems,
 ) -> (Vec<(DType, ToleranceRule)>, Nonfinite) {
     let mut by_dtype = Vec::new();
     for dtype in DType::ALL {
-        let rule = tolerance(text, section, dtype.name(), names, problems);
+        let rule = tolerance(section, dtype.name(), names, problems);
         by_dtype.extend(rule.map(|rule| (dtype, rule)));
     }
     let nonfinite = match section.text("nonfinite").as_str() {
@@ -33,7 +32,6 @@ pub(super) fn tolerances(
 
 /// A tolerance written as a number or as a table under `key`.
 pub(super) fn tolerance(
-    text: &str,
     section: &Section,
     key: &str,
     names: &Names,
@@ -43,7 +41,7 @@ pub(super) fn tolerance(
     let item = section.get(key)?;
     if number(item).is_some() {
         return Some(ToleranceRule {
-            rtol: expressions::read(text, item, scope, names, problems),
+            rtol: expressions::read(item, scope, names, problems),
             atol: None,
         });
     }
@@ -60,7 +58,7 @@ pub(super) fn tolerance(
     }
     let mut part = |key: &str| {
         let item = table.get(key)?;
-        Some(expressions::read(text, item, scope, names, problems))
+        Some(expressions::read(item, scope, names, problems))
     };
     Some(ToleranceRule {
         rtol: part("rtol").unwrap_or_else(|| Expr::constant(0)),

@@ -16,8 +16,9 @@ const MOST_DIMENSIONS: usize = 64;
 
 /// Every name the tunables and shapes introduce, right or wrong, so that one mistake in a shape
 /// does not make every expression wrong too.
-pub(super) fn names(tunables: &Section, shapes: &Section) -> Names {
+pub(super) fn names<'a>(text: &'a str, tunables: &Section, shapes: &Section) -> Names<'a> {
     let mut names = Names {
+        text,
         tunables: tunables
             .entries()
             .iter()
@@ -39,12 +40,7 @@ pub(super) fn names(tunables: &Section, shapes: &Section) -> Names {
     names
 }
 
-pub(super) fn decode(
-    text: &str,
-    section: &Section,
-    names: &Names,
-    problems: &mut Problems,
-) -> Vec<Shape> {
+pub(super) fn decode(section: &Section, names: &Names, problems: &mut Problems) -> Vec<Shape> {
     let entries = section.entries();
     let sections: Vec<(Entry, Section)> = entries
         .into_iter()
@@ -62,7 +58,7 @@ pub(super) fn decode(
     let purposes = purposes(&sections, section.span.clone(), problems);
     let mut shapes = Vec::new();
     for ((entry, shape), purpose) in sections.iter().zip(purposes) {
-        let sizes = dimensions(text, entry.name(), shape, names, problems);
+        let sizes = dimensions(entry.name(), shape, names, problems);
         shapes.push(Shape {
             name: entry.name().to_string(),
             purpose,
@@ -148,13 +144,7 @@ struct Sizes {
     formulas: Vec<(String, Expr)>,
 }
 
-fn dimensions(
-    text: &str,
-    shape_name: &str,
-    shape: &Section,
-    names: &Names,
-    problems: &mut Problems,
-) -> Sizes {
+fn dimensions(shape_name: &str, shape: &Section, names: &Names, problems: &mut Problems) -> Sizes {
     let entries = shape.entries();
     if entries.len() > MOST_DIMENSIONS {
         problems.push(
@@ -167,6 +157,7 @@ fn dimensions(
         return Sizes::default();
     }
     let own = Names {
+        text: names.text,
         tunables: names.tunables.clone(),
         dimensions: entries.iter().map(|e| e.name().to_string()).collect(),
         dimensions_known: true,
@@ -185,7 +176,7 @@ fn dimensions(
             );
         }
         let before = problems.found.len();
-        let expr = expressions::read(text, entry.value, scope, &own, problems);
+        let expr = expressions::read(entry.value, scope, &own, problems);
         let is_wrong = problems.found.len() > before;
         let value = match whole(entry.value) {
             Some(n) => Some(n),

@@ -36,7 +36,6 @@ pub(super) fn tensors<'a>(section: &Section<'a>) -> Vec<Tensor<'a>> {
 }
 
 pub(super) fn decode(
-    text: &str,
     entry: &Entry,
     table: &Section,
     tensors: &[Tensor],
@@ -59,7 +58,7 @@ pub(super) fn decode(
     let tile: Vec<_> = table
         .items("box")
         .into_iter()
-        .map(|item| expressions::read(text, item, Scope::TunablesAndDimensions, names, problems))
+        .map(|item| expressions::read(item, Scope::TunablesAndDimensions, names, problems))
         .collect();
     match (table.get("box"), tensor) {
         (None, _) => problems.push(

@@ -15,12 +15,7 @@ const PLAN: SamplePlan = SamplePlan {
     run_up: None,
 };
 
-const BEHIND_OTHERS: RunUp = RunUp {
-    on_others: true,
-    closely: true,
-    on_a_copy: false,
-    nudge: None,
-};
+const BEHIND_OTHERS: RunUp = RunUp::OnOthers(Gap::Nothing);
 
 unsafe extern "C" fn dawdles(arguments: *const *mut c_void) {
     std::thread::sleep(Duration::from_millis(1));
@@ -196,10 +191,7 @@ fn known_inputs_are_timed_where_new_ones_are() {
     backend.prepare(&new).unwrap();
     let other = place(&mut backend);
     let plan = SamplePlan {
-        run_up: Some(RunUp {
-            on_a_copy: true,
-            ..BEHIND_OTHERS
-        }),
+        run_up: Some(RunUp::OnOriginals),
         ..PLAN
     };
     for poison in 0..3 {
@@ -248,11 +240,7 @@ fn a_nudged_launch_meets_a_few_other_elements_in_the_same_place() {
     };
     for (seed, changes) in [(5, true), (6, true), (7, false)] {
         let plan = SamplePlan {
-            run_up: Some(RunUp {
-                on_others: false,
-                nudge: Some(Nudge { seed, changes }),
-                ..BEHIND_OTHERS
-            }),
+            run_up: Some(RunUp::Nudged(Nudge { seed, changes })),
             ..PLAN
         };
         SEEN.lock().unwrap().clear();

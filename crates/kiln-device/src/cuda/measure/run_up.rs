@@ -2,7 +2,7 @@
 //! launch on inputs nobody has met.
 
 use cudarc::driver::sys;
-use kiln_core::protocol::RunUp;
+use kiln_core::protocol::{Gap, RunUp};
 
 use super::Meter;
 use crate::backend::Samples;
@@ -29,7 +29,13 @@ impl Meter {
         run_up: RunUp,
         poison: u64,
     ) -> Driver<Samples> {
-        let leader = usize::from(run_up.on_others && sets.len() > 1);
+        let (on_others, gap) = match run_up {
+            RunUp::OnTheSame(gap) => (false, gap),
+            RunUp::OnOthers(gap) => (true, gap),
+            // A CPU's; here the nearest to it.
+            RunUp::OnOriginals | RunUp::Nudged(_) => (false, Gap::Nothing),
+        };
+        let leader = usize::from(on_others && sets.len() > 1);
         let mut subject = sets[leader].subject(function, support);
         if !function.has_run() {
             self.run_once(&mut subject)?;
@@ -51,7 +57,7 @@ impl Meter {
         }
         sets[0].prepared.restore(self.stream)?;
         sets[0].prepared.touch_all(support)?;
-        if run_up.closely {
+        if gap == Gap::Nothing {
             for _ in 0..JUST_BEFORE {
                 sets[leader].prepared.restore(self.stream)?;
                 function.launch(&mut sets[leader].prepared, self.stream)?;

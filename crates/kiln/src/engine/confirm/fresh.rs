@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kiln_core::acceptance::FreshInputs;
 use kiln_core::input;
-use kiln_core::protocol::{Caches, Nudge, RunUp, Variation};
+use kiln_core::protocol::{Caches, Gap, Nudge, RunUp, Variation};
 use kiln_core::stats;
 use kiln_core::trial::Fault;
 
@@ -173,8 +173,8 @@ impl Arena<'_> {
                 // Both problems have to fit on the device, and bursts are what is published.
                 true if style.caches == Caches::Warm && self.input_sets() > 1 => {
                     vec![
-                        self.behind_others(corner, false, attempt, deadline)?,
-                        self.behind_others(corner, true, attempt, deadline)?,
+                        self.behind_others(corner, Gap::Reading, attempt, deadline)?,
+                        self.behind_others(corner, Gap::Nothing, attempt, deadline)?,
                     ]
                 }
                 true => vec![self.with_caches_emptied(corner, attempt, deadline)?],
@@ -252,7 +252,7 @@ impl Arena<'_> {
         let mut fresh = Fastest::none();
         for draw in 0..LAUNCHES {
             let draw = FIRST_DRAW + attempt * LAUNCHES + draw;
-            fresh.add(self.first_behind_others(corner, draw, true, deadline)?);
+            fresh.add(self.first_behind_others(corner, draw, Gap::Nothing, deadline)?);
         }
         let shortest_ns = shortest_judged_ns(corner.contender.style);
         let mut meetings = vec![Meeting {
@@ -271,13 +271,8 @@ impl Arena<'_> {
                 let problem = self.prepare(corner, self.seed, deadline)?;
                 let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
                 let plan = corner.plan.expect("set up before sampling");
-                let run_up = RunUp {
-                    on_others: true,
-                    closely: true,
-                    on_a_copy: true,
-                    nudge: None,
-                };
                 let worker = &mut corner.worker;
+                let run_up = RunUp::OnOriginals;
                 repeated.add(sampling::launch_behind(
                     worker, plan, run_up, poison, deadline,
                 )?);
@@ -315,12 +310,7 @@ impl Arena<'_> {
                 .oracle
                 .varied(self.task, target, self.seed, variation)?;
             for changes in [false, true] {
-                let run_up = RunUp {
-                    on_others: false,
-                    closely: true,
-                    on_a_copy: false,
-                    nudge: Some(Nudge { seed, changes }),
-                };
+                let run_up = RunUp::Nudged(Nudge { seed, changes });
                 let plan = corner.plan.expect("set up before sampling");
                 let worker = &mut corner.worker;
                 let launch = sampling::launch_behind(worker, plan, run_up, seed, deadline)?;
@@ -347,7 +337,7 @@ impl Arena<'_> {
     fn behind_others(
         &mut self,
         corner: &mut Corner<'_>,
-        closely: bool,
+        gap: Gap,
         attempt: u64,
         deadline: Duration,
     ) -> Result<Meeting, Stop> {
@@ -356,26 +346,22 @@ impl Arena<'_> {
             self.prepare(corner, self.seed, deadline)?;
             let poison = input::mix(&[self.seed, Stream::Poison as u64, launch]);
             let plan = corner.plan.expect("set up before sampling");
-            let run_up = RunUp {
-                on_others: false,
-                closely,
-                on_a_copy: false,
-                nudge: None,
-            };
+            let run_up = RunUp::OnTheSame(gap);
             let worker = &mut corner.worker;
             repeated.add(sampling::launch_behind(
                 worker, plan, run_up, poison, deadline,
             )?);
         }
+        let is_close = gap == Gap::Nothing;
         let mut fresh = Fastest::none();
         for draw in 0..NEW_LAUNCHES {
-            let draw = (2 * attempt + u64::from(closely)) * NEW_LAUNCHES + draw;
-            fresh.add(self.first_behind_others(corner, draw, closely, deadline)?);
+            let draw = (2 * attempt + u64::from(is_close)) * NEW_LAUNCHES + draw;
+            fresh.add(self.first_behind_others(corner, draw, gap, deadline)?);
         }
         Ok(Meeting {
             fresh,
             repeated_ns: repeated.nanos,
-            bound: match closely && !self.cache_makes_no_difference() {
+            bound: match is_close && !self.cache_makes_no_difference() {
                 true => COARSE,
                 false => FINE,
             },
@@ -388,7 +374,7 @@ impl Arena<'_> {
         &mut self,
         corner: &mut Corner<'_>,
         draw: u64,
-        closely: bool,
+        gap: Gap,
         deadline: Duration,
     ) -> Result<Launch, Stop> {
         let seed = self.fresh_seed(draw);
@@ -398,12 +384,7 @@ impl Arena<'_> {
         self.prepare(corner, self.seed, deadline)?;
         let problem = self.prepare(corner, seed, deadline)?;
         let plan = corner.plan.expect("set up before sampling");
-        let run_up = RunUp {
-            on_others: true,
-            closely,
-            on_a_copy: false,
-            nudge: None,
-        };
+        let run_up = RunUp::OnOthers(gap);
         let worker = &mut corner.worker;
         let launch = sampling::launch_behind(worker, plan, run_up, poison, deadline)?;
         self.check_outputs(corner, &problem, seed, poison, deadline)?;

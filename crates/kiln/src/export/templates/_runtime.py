@@ -374,9 +374,18 @@ class Kernel:
         grid, block, cluster, shared, _ = choice.config.launch(*dims) if choice.config.launch else (None,) * 5
         return {
             **told, "runs": "kernel", "config": choice.config.id, "values": choice.config.values, "exact": choice.exact,
-            "shape": choice.entry["shape"], "confirmed": choice.entry["confirmed"], "evidence": choice.entry["evidence"],
+            "shape": choice.entry["shape"], "confirmed": choice.entry["confirmed"], "standing": choice.entry["standing"], "evidence": choice.entry["evidence"],
             "image": choice.image["file"], "grid": grid, "block": block, "shared": shared,
         }
+
+    def dispatch(self):
+        """Every shape that was tuned, its dimensions by name."""
+        return [dict(entry, dimensions=dict(zip(self.table.DIMENSIONS, entry["dimensions"]))) for entry in self.table.DISPATCH]
+
+    def take_nearest(self, use):
+        """Whether shapes that were not tuned get the config of the nearest one; launches that were found otherwise are forgotten."""
+        self.use_nearest = bool(use)
+        self.local = threading.local()
 
     def register(self):
         return register(self)
