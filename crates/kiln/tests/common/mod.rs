@@ -142,6 +142,9 @@ pub fn finished_trials(events: &[u8]) -> Vec<Value> {
 /// The example of `kiln tune --help`; `tests/tune.rs` runs it and looks at the result.
 pub const TUNE_EXAMPLE: &str = "kiln tune kernels/attention_cpu --trials 40 --seed 1 --json";
 
+/// The example of `kiln selftest --help`; `tests/selftest.rs` runs it and looks at the result.
+pub const SELFTEST_EXAMPLE: &str = "kiln selftest --backend cpu --quick";
+
 /// Verbs and sub-verbs, found by walking the help itself.
 pub fn verbs(project: &Project, prefix: &[&str]) -> Vec<Vec<String>> {
     let mut arguments = prefix.to_vec();

@@ -149,8 +149,17 @@ impl<'f> Bounds<'f> {
             },
             sizes,
             factor,
+            is_by_block: indices
+                .iter()
+                .any(|index| words(&index.text).any(|word| word == "blockIdx")),
             doubt,
         })
+    }
+
+    /// The parameters that the body does not name: often how many blocks there are.
+    pub fn unnamed(&self) -> Vec<&'f str> {
+        let is_unnamed = |name: &&str| occurrences(self.body, name).next().is_none();
+        self.integers.iter().copied().filter(is_unnamed).collect()
     }
 
     fn extents_of(&self, index: &str) -> Option<Vec<&'f str>> {
@@ -205,6 +214,8 @@ pub(super) struct Extents<'f> {
     pub factor: Option<u64>,
     /// Elements past the only size: 1 where `rows[i + 1]` is read for every `i` below it.
     pub beyond: i64,
+    /// Which block it is decides where it reads, and nothing bounds that.
+    pub is_by_block: bool,
     /// Why these may not be the sizes.
     pub doubt: Option<Doubt>,
 }

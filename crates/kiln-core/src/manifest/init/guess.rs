@@ -1,7 +1,7 @@
 //! The dimensions and arguments of a first manifest, as far as the function shows them.
 
 use super::body::{self, Bounds, Doubt, Extents, Reach, Use};
-use super::source::{Function, Parameter, Passing};
+use super::source::{Function, Parameter, Passing, words};
 use crate::diagnostic::printable;
 use crate::dtype::DType;
 use crate::manifest::fill::whole_range;
@@ -61,7 +61,18 @@ impl Guess {
             .collect();
         let bounds = Bounds::of(&entry.body, &integers);
         let mut sizes = bounds.sizes(&buffers);
-        if sizes.is_empty() {
+        // A kernel with a block for each row has no use for their number.
+        let blocks = match is_cuda && words(&entry.body).any(|word| word == "blockIdx") {
+            true => bounds.unnamed(),
+            false => Vec::new(),
+        };
+        if !sizes.is_empty() {
+            sizes = integers
+                .iter()
+                .copied()
+                .filter(|name| sizes.contains(name) || blocks.contains(name))
+                .collect();
+        } else {
             sizes = integers.clone();
         }
         let names = dimension_names(&sizes, taken);
@@ -91,6 +102,10 @@ impl Guess {
                     let shape = bounds.extents(&p.name).and_then(|extents| {
                         let sizes = extents.sizes.iter().map(|e| dimension_of(e));
                         let mut sizes = sizes.collect::<Option<Vec<_>>>()?;
+                        if extents.is_by_block && extents.doubt.is_some() {
+                            let blocks = blocks.iter().filter_map(|size| dimension_of(size));
+                            sizes = blocks.chain(sizes).collect();
+                        }
                         if let [only] = &mut sizes[..] {
                             *only = only_extent(only, &extents);
                         }

@@ -64,7 +64,12 @@ fn one_block_for_each_row() {
         for (int i = threadIdx.x; i < cols; i += blockDim.x) y[row * cols + i] = expf(x[row * cols + i] - m);\n}\n";
     assert_eq!(shapes("softmax.cu", softmax), ["x COLS ?", "y COLS ?"]);
     let with_rows = softmax.replace("int cols)", "int rows, int cols)");
-    assert_eq!(shapes("softmax.cu", &with_rows), ["x COLS ?", "y COLS ?"]);
+    assert_eq!(
+        shapes("softmax.cu", &with_rows),
+        ["x ROWS, COLS ?", "y ROWS, COLS ?"]
+    );
+    let text = first_manifest("softmax.cu", &with_rows, None).unwrap().text;
+    assert!(text.contains("\ngrid = \"ROWS\"\n"), "{text}");
     let guarded = with_rows.replace("float m", "if (row >= rows) return;\n  float m");
     assert_eq!(
         shapes("softmax.cu", &guarded),
