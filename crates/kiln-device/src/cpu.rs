@@ -125,7 +125,7 @@ impl CpuBackend {
         // Not between the launches, where a kernel could notice.
         let interrupted = environment::interruptions();
         let nanos = vec![set.run_right_behind(other, entry, JUST_BEFORE)];
-        let interruptions = environment::interruptions() - interrupted;
+        let interruptions = environment::interruptions().saturating_sub(interrupted);
         if !set.is_caught {
             set.take_snapshot();
         }
@@ -267,7 +267,7 @@ impl Backend for CpuBackend {
                 set.run_burst(entry, plan.launches)
             })
             .collect();
-        let interruptions = environment::interruptions() - interrupted;
+        let interruptions = environment::interruptions().saturating_sub(interrupted);
         if !set.is_caught {
             set.take_snapshot();
         }

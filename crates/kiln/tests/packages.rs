@@ -7,39 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use common::exports::{FROM_FILE, export, facts, winners};
 use common::{Project, succeed, text};
 use serde_json::{Value, json};
-
-/// The kernel in C of `tests/export`, with two winners as data.
-fn project() -> Project {
-    let project = Project::with("crates/kiln/tests/export");
-    project.write("winners.json", &winners().to_string());
-    project
-}
-
-fn winners() -> Value {
-    json!([
-        {"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25, "ratio_ci_95": [1.2, 1.3],
-         "device": "test", "date": "2026-11-15"},
-        {"shape": "large", "config": {"UNROLL": 2, "VALUE": 5, "EVEN": true}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
-         "device": "test", "date": "2026-11-15"},
-    ])
-}
-
-fn export(project: &Project, to: &str, out: &str) {
-    let output = project.run(&[
-        "export",
-        "--winners",
-        "winners.json",
-        "--manifest",
-        ".",
-        "--to",
-        to,
-        "--out",
-        out,
-    ]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-}
 
 fn compiled(folder: &Path, source: &str) -> String {
     fs::write(folder.join("main.cpp"), source).unwrap();
@@ -91,10 +61,10 @@ fn main() {
 
 #[test]
 fn a_constraint_that_cannot_be_worked_out_does_not_hold() {
-    let project = project();
+    let project = facts();
     project.replace("kiln.toml", "[constraints]\n", BY_ZERO);
-    export(&project, "cpp", "cpp");
-    export(&project, "rust", "rust");
+    export(&project, &["--to", "cpp", "--out", "cpp"]);
+    export(&project, &["--to", "rust", "--out", "rust"]);
     let cpp = project.root.join("cpp");
     succeed(Command::new("sh").arg("build.sh").current_dir(&cpp));
     let told = compiled(&cpp, CPP_BY_ZERO);
@@ -115,14 +85,13 @@ fn a_constraint_that_cannot_be_worked_out_does_not_hold() {
 
 #[test]
 fn winners_that_nothing_can_have_measured_are_refused() {
-    let project = project();
+    let project = facts();
     let listed = |change: &dyn Fn(&mut Value)| {
         let mut winners = winners();
         change(&mut winners[1]);
         project.write("winners.json", &winners.to_string());
-        let arguments = ["export", "--winners", "winners.json", "--manifest", "."];
         let more = ["--to", "json", "--out", "table", "--unconfirmed"];
-        project.run(&[&arguments[..], &more].concat())
+        project.run(&[&FROM_FILE[..], &more].concat())
     };
     for (key, value, why) in [
         ("ratio_ci_95", json!([1.6, 1.4]), "low end lies above"),
@@ -145,8 +114,7 @@ fn winners_that_nothing_can_have_measured_are_refused() {
     for number in ["NaN", "Infinity", "1e999"] {
         let text_of = winners().to_string().replace("1.4,", &format!("{number},"));
         project.write("winners.json", &text_of);
-        let arguments = ["export", "--winners", "winners.json", "--manifest", "."];
-        let output = project.run(&[&arguments[..], &["--to", "json"]].concat());
+        let output = project.run(&[&FROM_FILE[..], &["--to", "json"]].concat());
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{number}: {said}");
         assert!(said.contains("not a list of winners"), "{number}: {said}");
@@ -164,7 +132,7 @@ fn hidden(project: &Project) -> Vec<String> {
 
 #[test]
 fn an_export_that_cannot_be_finished_leaves_nothing() {
-    let project = project();
+    let project = facts();
     let source = fs::read_to_string(project.root.join("facts.c")).unwrap();
     let long = format!("{source}\n/*{}*/\n", " ".repeat(1 << 20));
     project.write("facts.c", &long);
@@ -254,14 +222,14 @@ int told_by_another_file() {
 
 #[test]
 fn packages_live_side_by_side_in_one_program() {
-    let project = project();
-    export(&project, "cpp", "first");
+    let project = facts();
+    export(&project, &["--to", "cpp", "--out", "first"]);
     // Another answer, so that one package cannot pass for the other.
     project.replace("facts.c", "helper(7)", "helper(8)");
-    export(&project, "cpp", "second");
+    export(&project, &["--to", "cpp", "--out", "second"]);
     project.replace("facts.c", "helper(8)", "helper(9)");
     project.replace("kiln.toml", "name = \"facts\"", "name = \"more_facts\"");
-    export(&project, "cpp", "other");
+    export(&project, &["--to", "cpp", "--out", "other"]);
     let namespace = |package: &str, name: &str| {
         let header = project.root.join(package).join(format!("{name}.hpp"));
         let text = fs::read_to_string(header).unwrap();
@@ -293,8 +261,8 @@ fn packages_live_side_by_side_in_one_program() {
 /// Two copies of a kernel in one file, each with the tunables of its shape.
 #[test]
 fn headers_of_two_shapes_serve_one_file() {
-    let project = project();
-    export(&project, "header", "headers");
+    let project = facts();
+    export(&project, &["--to", "header", "--out", "headers"]);
     project.write(
         "both.c",
         "#include \"headers/facts.target.h\"\nint first(void) { return UNROLL * 10 + VALUE; }\n\

@@ -7,6 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use common::exports::export;
 use common::{Project, text};
 use serde_json::json;
 
@@ -72,18 +73,7 @@ fn exported(kernel: &str, tensors: &[&str], dimensions: &[&str], scalars: &[&str
     let winners = json!([{"shape": "target", "config": {"U": 2}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
                           "device": "test", "date": "2026-11-16"}]);
     project.write("winners.json", &winners.to_string());
-    let output = project.run(&[
-        "export",
-        "--winners",
-        "winners.json",
-        "--manifest",
-        ".",
-        "--to",
-        "torch",
-        "--out",
-        "module",
-    ]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    export(&project, &["--to", "torch", "--out", "module"]);
     project
 }
 

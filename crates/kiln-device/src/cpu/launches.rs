@@ -135,7 +135,7 @@ impl Set {
             unsafe { *spot = !*spot };
         }
         let nanos = timed(entry, &pointers, &pages);
-        let interruptions = environment::interruptions() - interrupted;
+        let interruptions = environment::interruptions().saturating_sub(interrupted);
         if !self.is_caught {
             self.take_snapshot();
         }

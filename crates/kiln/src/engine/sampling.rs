@@ -66,7 +66,7 @@ pub struct Bursts {
     /// Of each, per launch.
     pub nanos: Vec<f64>,
     pub conditions: Option<Conditions>,
-    /// How often other programs took a core from them, or from what warmed up for them.
+    /// How often other programs took a core from them.
     pub interruptions: u64,
 }
 

@@ -10,14 +10,17 @@ pub const FROM_FILE: [&str; 5] = ["export", "--winners", "winners.json", "--mani
 /// A kernel in C with two winners.
 pub fn facts() -> Project {
     let project = Project::with("crates/kiln/tests/export");
-    let winners = json!([
+    project.write("winners.json", &winners().to_string());
+    project
+}
+
+pub fn winners() -> Value {
+    json!([
         {"shape": "target", "config": {"UNROLL": 4, "VALUE": 3, "EVEN": 0}, "ratio": 1.25, "ratio_ci_95": [1.2, 1.3],
          "device": "test", "date": "2026-11-15"},
         {"shape": "large", "config": {"UNROLL": 2, "VALUE": 5, "EVEN": true}, "ratio": 1.5, "ratio_ci_95": [1.4, 1.6],
          "device": "test", "date": "2026-11-15"},
-    ]);
-    project.write("winners.json", &winners.to_string());
-    project
+    ])
 }
 
 /// What `kiln export --json` says about the package.

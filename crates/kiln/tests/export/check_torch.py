@@ -25,8 +25,6 @@ import torch
 import torch.nn.functional as F
 
 FAILED = []
-# How much of what kiln measures here is kept, by shape.
-KEPT = {}
 
 
 def report(passed, what):
@@ -260,17 +258,6 @@ def in_turns(graphs, touched, pause, nothing, clock):
     return *(statistics.median(found) for found in times), statistics.median(clocks)
 
 
-def here(verified, entry, ratio):
-    """What kiln measures on this machine, and how much of it is kept."""
-    found = verified.get(entry["shape"])
-    if not found or not found["speedup"]:
-        return ""
-    kept = ratio / found["speedup"]
-    KEPT[entry["shape"]] = kept
-    us, sdpa_us = found["kernel_ns"] / 1e3, found["baseline_ns"] / 1e3
-    return f"kiln here {us:.2f} us, SDPA {sdpa_us:.2f} us, {found['speedup']:.3f}x, of which {100 * kept:.1f} % are kept; "
-
-
 def speed(kernel, entries, verified):
     """As kiln measures: bursts in turns, with code loaded and inputs just read, less what two events with nothing in between
     take, with time between them in which the device cools and clocks recover. Straight after the other side, and without time
@@ -278,7 +265,7 @@ def speed(kernel, entries, verified):
     """
     clock = clock_reader()
     nothing = statistics.median(timed(None) for _ in range(50))
-    ratios = []
+    ratios, kept = [], []
     for entry in entries:
         d = entry["dimensions"]
         q, k, v = inputs(d)
@@ -290,16 +277,20 @@ def speed(kernel, entries, verified):
         busy_theirs, busy_ours, busy_mhz = in_turns(graphs, (), 0, nothing, clock)
         ratios.append(theirs / ours)
         known = entry["evidence"]["speedup"]
+        found, here = verified.get(entry["shape"]), ""
+        if found and found["speedup"]:
+            kept.append(ratios[-1] / found["speedup"])
+            here = f"kiln here {found['kernel_ns'] / 1e3:.2f} us, SDPA {found['baseline_ns'] / 1e3:.2f} us, {found['speedup']:.3f}x, of which {100 * kept[-1]:.1f} % are kept; "
         keeps = known is None or theirs / ours >= 0.97 * known
-        report(keeps, f"speed {entry['shape']}: {ours:.2f} us, SDPA {theirs:.2f} us, {theirs / ours:.3f}x at {mhz:.0f} MHz; {known}x where it was tuned; {here(verified, entry, theirs / ours)}"
+        report(keeps, f"speed {entry['shape']}: {ours:.2f} us, SDPA {theirs:.2f} us, {theirs / ours:.3f}x at {mhz:.0f} MHz; {known}x where it was tuned; {here}"
             f"straight after SDPA {cold_theirs / cold_ours:.3f}x ({cold_ours:.2f} us), nor a pause {busy_theirs / busy_ours:.3f}x at {busy_mhz:.0f} MHz")
         del graphs, q, k, v
         torch.cuda.empty_cache()
     mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios))
     print(f"geometric mean over {len(ratios)} shapes: {mean:.3f}x, least {min(ratios):.3f}x")
-    if KEPT:
-        enough = sum(kept >= 0.97 for kept in KEPT.values())
-        print(f"of what kiln measures here, 97 % are kept in {enough} of {len(KEPT)} shapes, least {100 * min(KEPT.values()):.1f} %")
+    if kept:
+        enough = sum(part >= 0.97 for part in kept)
+        print(f"of what kiln measures here, 97 % are kept in {enough} of {len(kept)} shapes, least {100 * min(kept):.1f} %")
 
 
 def main():
