@@ -135,7 +135,7 @@ pub fn poison_from(seed: u64, first: usize, out: &mut [u8]) {
     let mut place = first;
     let mut rest = out;
     while !rest.is_empty() {
-        let word = poison_word(seed, (place / 8) as u64).to_le_bytes();
+        let word = random_word(seed, (place / 8) as u64).to_le_bytes();
         let within = place % 8;
         let length = (8 - within).min(rest.len());
         let (now, later) = rest.split_at_mut(length);
@@ -145,9 +145,10 @@ pub fn poison_from(seed: u64, first: usize, out: &mut [u8]) {
     }
 }
 
-/// SplitMix64: every word can be made by itself.
-fn poison_word(seed: u64, index: u64) -> u64 {
-    split_mix(seed.wrapping_add((index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+/// SplitMix64: every word of a stream can be made by itself. For words in great numbers, where `mix`, which keeps streams
+/// apart, would take a hundred times as long.
+pub fn random_word(seed: u64, index: u64) -> u64 {
+    split_mix(seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)))
 }
 
 /// The finaliser of SplitMix64.

@@ -74,12 +74,16 @@ verify() {
     k verify packages/attention_sm90 --shapes "${VERIFY_SHAPES:-target,b32_h8_s128_d64_full}" --seconds 10
     echo "exit code $?"
 }
-# The package in PyTorch against what kiln itself measures, on one machine and in the same minutes.
+# The package in PyTorch against what kiln measured where it was tuned; where less is kept than promised, or in VERIFY_SHAPES, against
+# what kiln itself measures on this machine and in the same minutes.
 speed() {
     export_attention torch "$ground/packages/attention_sm90"
-    k verify packages/attention_sm90 --seconds "${VERIFY_SECONDS:-6}" --json ${VERIFY_SHAPES:+--shapes "$VERIFY_SHAPES"} >"$out/speed.json"
-    timeout "$limit" python3 "$repository/crates/kiln/tests/export/check_torch.py" --only speed --verified "$out/speed.json" "$ground/packages/attention_sm90"
-    echo "exit code $?"
+    check() { timeout "$limit" python3 "$repository/crates/kiln/tests/export/check_torch.py" --only speed "$@" "$ground/packages/attention_sm90"; }
+    check | tee "$ground/speed.txt"
+    local again=${VERIFY_SHAPES:-$(sed -n 's/^FAILED  speed \([^:]*\):.*/\1/p' "$ground/speed.txt" | paste -sd,)}
+    [ -n "$again" ] || return
+    k verify packages/attention_sm90 --seconds "${VERIFY_SECONDS:-6}" --json --shapes "$again" >"$out/speed.json"
+    check --shapes "$again" --verified "$out/speed.json"
 }
 profiles() {
     k profile kernels/attention --config "$attention" --shapes b32h8s128,target,b8h16s1024,b4h16s2048,b2h16s4096 --json >"$out/profiles_attention.json"

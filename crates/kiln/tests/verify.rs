@@ -4,12 +4,15 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::exports::{export, facts, refused};
 use common::{succeed, text};
-use serde_json::json;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
 
 #[test]
 fn verify_runs_what_is_in_the_package() {
@@ -66,6 +69,28 @@ fn verify_runs_what_is_in_the_package() {
     assert!(nothing.contains("kiln-package.json"), "{nothing}");
     let unknown = refused(&project, &["verify", "module", "--shapes", "huge"]);
     assert!(unknown.contains("it has target, large"), "{unknown}");
+}
+
+#[test]
+fn an_interruption_loses_nothing_that_was_found() {
+    let project = facts();
+    export(&project, &["--to", "json", "--out", "package"]);
+    let mut child = project
+        .command(&["verify", "package", "--seconds", "60", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().contains("(2 of 2)"));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    lines.for_each(drop);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["shapes"][0]["right"], true);
+    assert_eq!(found["shapes"].as_array().unwrap().len(), 1);
+    assert_eq!(found["left_out"], json!(["large"]));
 }
 
 /// Writes the checksums anew, as somebody would who knows how.

@@ -190,7 +190,7 @@ impl Set {
         const SPOTS: u64 = 61;
         let draw = input::mix(&[self.snapshot.len() as u64, clock()]);
         let mut spots = Vec::new();
-        for (index, storage) in self.storage.iter_mut().enumerate() {
+        for storage in &mut self.storage {
             let Storage::Buffer {
                 memory,
                 role: Role::Output,
@@ -202,13 +202,13 @@ impl Set {
             };
             let bytes = memory.bytes_mut();
             let elements = (bytes.len() / *element_bytes) as u64;
-            for spot in 0..SPOTS.min(elements) {
-                let element = (input::mix(&[draw, index as u64, spot]) % elements) as usize;
+            for _ in 0..SPOTS.min(elements) {
+                let element = (input::random_word(draw, spots.len() as u64) % elements) as usize;
                 spots.push(&raw mut bytes[(element + 1) * *element_bytes - 1]);
             }
         }
         // Outputs take turns.
-        spots.sort_by_key(|spot| input::mix(&[draw, *spot as u64]));
+        spots.sort_by_key(|spot| input::random_word(draw, *spot as u64));
         spots
     }
 }

@@ -25,6 +25,8 @@ pub fn tidy() {
 
 #[inline(never)]
 fn strew_stack(seed: u64) {
+    const STACK: u64 = 0x7374_6163;
+    let seed = input::mix(&[seed, STACK]);
     let mut words = [const { MaybeUninit::<u64>::uninit() }; STACK_WORDS];
     for (place, word) in words.iter_mut().enumerate() {
         word.write(garbage(seed, place));
@@ -37,11 +39,11 @@ fn strew_stack(seed: u64) {
 fn garbage(seed: u64, place: usize) -> u64 {
     /// About 1e38 in single and 1e300 in double precision.
     const LARGE: u64 = 0x7e7e_7e7e_7e7e_7e7e;
-    let mixed = input::mix(&[seed, place as u64]);
-    match mixed % 4 {
+    let word = input::random_word(seed, place as u64);
+    match word % 4 {
         0 => u64::MAX,
         1 => LARGE,
-        _ => mixed,
+        _ => word,
     }
 }
 

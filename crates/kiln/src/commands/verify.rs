@@ -49,7 +49,8 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
     json!({
         "schema_version": 1, "package": args.package.display().to_string(), "kernel": verified.package.kernel,
         "target": verified.package.target, "device": verified.device, "confirmed": verified.package.confirmed,
-        "changed_files": verified.problems, "made_files": verified.made, "shapes": shapes, "exit_code": exit as i32,
+        "changed_files": verified.problems, "made_files": verified.made, "shapes": shapes,
+        "left_out": verified.left_out, "exit_code": exit as i32,
     })
 }
 
@@ -90,6 +91,14 @@ fn table(verified: &Verified) -> String {
         .max()
         .unwrap_or(0);
     lines.extend(verified.shapes.iter().map(|s| line(s, width)));
+    if !verified.left_out.is_empty() {
+        let rest = verified.left_out.join(",");
+        lines.push(format!(
+            "  interrupted before {} of {} shapes; the rest: `--shapes {rest}`",
+            verified.left_out.len(),
+            verified.left_out.len() + verified.shapes.len()
+        ));
+    }
     lines.join("\n")
 }
 

@@ -65,10 +65,15 @@ pub struct Verified {
     pub made: usize,
     pub device: Option<String>,
     pub shapes: Vec<ShapeResult>,
+    /// Shapes that an interruption left out.
+    pub left_out: Vec<String>,
 }
 
 impl Verified {
     pub fn exit(&self) -> Exit {
+        if !self.left_out.is_empty() {
+            return Exit::Interrupted;
+        }
         let slower = |s: &ShapeResult| s.speed.as_ref().is_some_and(|s| s.answer == Answer::Slower);
         if self.shapes.iter().any(|s| s.wrong.is_some()) {
             return Exit::Wrong;
@@ -136,6 +141,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
         package,
         device: None,
         shapes: Vec::new(),
+        left_out: Vec::new(),
     };
     let entries = chosen(&verified.package, &wanted.shapes)?;
     if verified.problems.is_empty()
@@ -166,10 +172,18 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
             index + 1,
             names.len()
         ));
-        let found = shape(&stage, &absolute, &verified.package, &entry, &names, wanted)?;
-        verified.shapes.push(found);
-        if interrupt::asked() {
-            return Err(interrupted());
+        let found = match interrupt::asked() {
+            true => Err(interrupted()),
+            false => shape(&stage, &absolute, &verified.package, &entry, &names, wanted),
+        };
+        match found {
+            Ok(found) => verified.shapes.push(found),
+            // What was found until then is not lost.
+            Err(failure) if failure.exit == Exit::Interrupted && index > 0 => {
+                verified.left_out = names[index..].to_vec();
+                break;
+            }
+            Err(failure) => return Err(failure),
         }
     }
     Ok(verified)

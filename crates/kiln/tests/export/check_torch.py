@@ -5,8 +5,8 @@
     python3 crates/kiln/tests/export/check_torch.py /tmp/check/attention_sm90
 
 Every check prints a line that begins with `ok` or `FAILED`; the exit code is 1 if any failed. `--only NAME,…` runs some of
-answers, odd, errors, compile, graphs, streams, host, speed. `--verified FILE` (`kiln verify --json` of the same package, on the
-same machine) shows what kiln measures here beside what it measured where the kernels were tuned.
+answers, odd, errors, compile, graphs, streams, host, speed; `--shapes NAME,…` some of the shapes. `--verified FILE` (`kiln verify
+--json` of the same package, on the same machine) shows what kiln measures here beside what it measured where the kernels were tuned.
 """
 
 import argparse
@@ -297,6 +297,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package")
     parser.add_argument("--only", default="answers,odd,errors,compile,graphs,streams,host,speed")
+    parser.add_argument("--shapes")
     parser.add_argument("--verified")
     arguments = parser.parse_args()
     verified = {}
@@ -314,7 +315,7 @@ def main():
     warnings.simplefilter("ignore", module.FallsBack)
     print(f"{name} on {torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
     loaded = module.prepare()
-    entries = module.dispatch()
+    entries = [e for e in module.dispatch() if not arguments.shapes or e["shape"] in arguments.shapes.split(",")]
     report(loaded > 0, f"{loaded} images load, for {len(entries)} shapes")
     # A process that does nothing but call it: no warm-up, no `prepare`.
     code = f"import sys; sys.path.insert(0, {folder!r}); import torch, {name} as m; q = torch.ones(1, 1, 64, 64, device='cuda', dtype=torch.float16); print(float(m.{module.__all__[0]}(q, q, q).mean()))"

@@ -309,7 +309,9 @@ impl Arena<'_> {
             let expected = self
                 .oracle
                 .varied(self.task, target, self.seed, variation)?;
-            for changes in [false, true] {
+            // The first of the two follows the reference's work, during which a machine may have changed its pace.
+            let changed_first = (attempt + draw) % 2 == 1;
+            for changes in [changed_first, !changed_first] {
                 let run_up = RunUp::Nudged(Nudge { seed, changes });
                 let plan = corner.plan.expect("set up before sampling");
                 let worker = &mut corner.worker;
