@@ -40,7 +40,7 @@ pub fn run(ground: &Ground, report: &mut Report) -> Result<(), Failure> {
         report,
         limits: Limits { margin, shapes: 1 },
         budget: Budget {
-            seconds: ground.size.pick(60.0, 5.0),
+            seconds: ground.size.pick(60.0, 2.5),
             samples: None,
         },
         starting: Vec::new(),
