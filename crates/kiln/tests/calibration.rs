@@ -77,7 +77,10 @@ fn the_gate_lets_the_same_code_pass() {
     let _turn = TURN.lock();
     let asked = std::env::var("KILN_GATE_PAIRS").ok();
     let (pairs, limit) = match asked {
-        Some(pairs) => (pairs.parse().expect("a number"), Duration::from_secs(25 * 60)),
+        Some(pairs) => (
+            pairs.parse().expect("a number"),
+            Duration::from_secs(25 * 60),
+        ),
         None => (200, Duration::from_secs(30)),
     };
     let deadline = Instant::now() + limit;

@@ -118,6 +118,15 @@ impl<'f> Bounds<'f> {
     /// The sizes whose product is the extent of a buffer; `None` where the subscripts do not tell.
     pub fn extents(&self, buffer: &str) -> Option<Extents<'f>> {
         let accesses = accesses(self.body, buffer);
+        if let Some(count) = self.only_the_first(buffer, &accesses) {
+            return Some(Extents {
+                sizes: Vec::new(),
+                factor: Some(count),
+                beyond: 0,
+                is_by_block: false,
+                doubt: None,
+            });
+        }
         let indices = accesses.iter().map(|access| self.spelt_out(access.index));
         let indices: Vec<Spelt> = indices.collect();
         let all: Vec<Option<Vec<&str>>> =
@@ -154,6 +163,14 @@ impl<'f> Bounds<'f> {
                 .any(|index| words(&index.text).any(|word| word == "blockIdx")),
             doubt,
         })
+    }
+
+    /// How many elements there are, where only `*sum` or `range[0]` and `range[1]` are ever named.
+    fn only_the_first(&self, buffer: &str, accesses: &[Access<'_>]) -> Option<u64> {
+        let numbers = accesses.iter().map(|a| a.index.trim().parse::<u64>().ok());
+        let last = numbers.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+        let is_named_otherwise = accesses.len() < occurrences(self.body, buffer).count();
+        (last < MOST_TOGETHER && !is_named_otherwise).then_some(last + 1)
     }
 
     /// The parameters that the body does not name: often how many blocks there are.
@@ -210,7 +227,7 @@ struct Spelt {
 #[derive(Debug, PartialEq)]
 pub(super) struct Extents<'f> {
     pub sizes: Vec<&'f str>,
-    /// Elements to each: 3 where `rgb[3 * i + 2]` is read.
+    /// Elements to each: 3 where `rgb[3 * i + 2]` is read. Elements in all where there are no sizes.
     pub factor: Option<u64>,
     /// Elements past the only size: 1 where `rows[i + 1]` is read for every `i` below it.
     pub beyond: i64,
@@ -288,12 +305,14 @@ struct Access<'b> {
     is_pointed_at: bool,
 }
 
-/// Every `name[index]`; of `name[a][b]` both.
+/// Every `name[index]`, of `name[a][b]` both, every `*name`, which is `name[0]`, and `atomicAdd(name, ...)`, which is that too.
 fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
     occurrences(body, name)
         .filter_map(|end| {
-            let rest = body[end..].trim_start().strip_prefix('[')?;
             let before = body[..end - name.len()].trim_end();
+            let Some(rest) = body[end..].trim_start().strip_prefix('[') else {
+                return pointed_to(before, body[end..].trim_start());
+            };
             let mut close = closing(rest, '[', ']')?;
             while let Some(inner) = rest[close + 1..].strip_prefix('[') {
                 close += 2 + closing(inner, '[', ']')?;
@@ -308,6 +327,34 @@ fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
             })
         })
         .collect()
+}
+
+/// `*name`, with what stands before and after the name; neither a product, nor `*name++`, which moves along.
+fn pointed_to<'b>(before: &str, after: &'b str) -> Option<Access<'b>> {
+    let called = before.strip_suffix('(').and_then(|b| words(b).last());
+    if called.is_some_and(|word| word.starts_with("atomic")) && after.starts_with(',') {
+        return Some(Access {
+            index: "0",
+            after: "+=",
+            is_pointed_at: false,
+        });
+    }
+    const OPERATORS: [char; 17] = [
+        '(', ',', '=', ';', '{', '}', '+', '-', '*', '/', '%', '<', '>', '!', '&', '|', '?',
+    ];
+    let before = before.strip_suffix('*')?.trim_end();
+    let begins = before.is_empty() || before.ends_with(OPERATORS);
+    let moves = after.starts_with("++") || after.starts_with("--");
+    // `(*name)++` changes what is there.
+    let after = match before.ends_with('(') {
+        true => after.strip_prefix(')').unwrap_or(after).trim_start(),
+        false => after,
+    };
+    (begins && !moves).then_some(Access {
+        index: "0",
+        after,
+        is_pointed_at: false,
+    })
 }
 
 /// Where each occurrence of a word ends; `threadIdx.x` is none of `x`.

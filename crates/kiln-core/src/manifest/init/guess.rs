@@ -106,8 +106,10 @@ impl Guess {
                             let blocks = blocks.iter().filter_map(|size| dimension_of(size));
                             sizes = blocks.chain(sizes).collect();
                         }
-                        if let [only] = &mut sizes[..] {
-                            *only = only_extent(only, &extents);
+                        match &mut sizes[..] {
+                            [] => sizes.extend(extents.factor.map(|count| count.to_string())),
+                            [only] => *only = only_extent(only, &extents),
+                            _ => {}
                         }
                         Some(Shape { sizes, doubt: extents.doubt })
                     });
@@ -334,7 +336,10 @@ fn buffer(
         .as_deref()
         .unwrap_or(all)
         .iter()
-        .map(|e| format!("\"{e}\""))
+        .map(|e| match e.parse::<u64>() {
+            Ok(count) => count.to_string(),
+            Err(_) => format!("\"{e}\""),
+        })
         .collect();
     let role = match role {
         "input" => String::new(),

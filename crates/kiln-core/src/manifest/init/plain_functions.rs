@@ -105,10 +105,27 @@ fn functions_of_every_day() {
     );
     let dot = "void dot(const float *x, const float *y, float *out, int n) {\n float s = 0;\n\
         for (int i = 0; i < n; i++) s += x[i] * y[i];\n *out = s;\n}\n";
-    assert_eq!(shapes("dot.c", dot), ["x N", "y N", "out N ?"]);
-    assert_eq!(
-        shapes("dot.c", &dot.replace("*out = s", "out[0] = s")),
-        ["x N", "y N", "out N ?"]
+    for written in [
+        "*out = s",
+        "out[0] = s",
+        "*out = 0; *out += s",
+        "(*out) = s",
+    ] {
+        let dot = dot.replace("*out = s", written);
+        assert_eq!(shapes("dot.c", &dot), ["x N", "y N", "out 1"], "{written}");
+    }
+    let moving = dot.replace("*out = s", "*out++ = s");
+    assert_eq!(shapes("dot.c", &moving), ["x N", "y N", "out N ?"]);
+    let range = "void range(const float *x, float *ends, const float *scale, int n) {\n ends[0] = x[0] * *scale; ends[1] = ends[0];\n\
+        for (int i = 1; i < n; i++) if (x[i] * *scale > ends[1]) ends[1] = x[i] * *scale;\n}\n";
+    assert_eq!(shapes("range.c", range), ["x N", "ends 2", "scale 1"]);
+    let added = "__global__ void total(const float *x, float *sum, int n) {\n int i = blockIdx.x * blockDim.x + threadIdx.x;\n\
+        if (i < n) atomicAdd(sum, x[i]);\n}\n";
+    assert_eq!(shapes("total.cu", added), ["x N", "sum 1"]);
+    let text = first_manifest("total.cu", added, None).unwrap().text;
+    assert!(
+        text.contains("sum = { dtype = \"f32\", shape = [1], role = \"inout\" }"),
+        "{text}"
     );
     let axpy = "void axpy(int n, float a, const float *x, float *y) {\n for (int i = 0; i < n; i++) y[i] = a * x[i] + y[i];\n}\n";
     assert_eq!(shapes("axpy.c", axpy), ["x N", "y N"]);
