@@ -284,6 +284,31 @@ fn another_device_is_named_and_keeps_its_baseline() {
 }
 
 #[test]
+fn each_shape_is_recorded_with_its_own_winner() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    project.replace("kiln.toml", "UNROLL = [1, 2, 4]", "UNROLL = [1, 2, 4, 8]");
+    project.replace(
+        "kiln.toml",
+        "[shapes.target]",
+        "[constraints]\nlong = \"(UNROLL > 2) == (N > 30000)\"\n[measure]\nmax_samples = 10\n[confirm]\nfinalists = 1\n[shapes.target]",
+    );
+    for shape in ["target", "large"] {
+        project.json(&["tune", "--shape", shape, "--json"], &[0, 1, 4]);
+    }
+    let output = project.run(&["gate", "--record", "--shapes", "target,large"]);
+    assert_eq!(output.status.code(), Some(PASS), "{}", text(&output.stderr));
+    let file = baseline(&project);
+    let unroll = |shape: &str| -> u32 {
+        let head = format!("[shapes.{shape}.config]\nUNROLL = ");
+        let value = file.split(&head).last().unwrap().chars().next();
+        value.and_then(|digit| digit.to_digit(10)).expect(&file)
+    };
+    assert!(unroll("target") <= 2, "{file}");
+    assert!(unroll("large") > 2, "{file}");
+}
+
+#[test]
 fn an_interrupt_ends_it_and_everything_it_started() {
     let _turn = turn();
     let project = Project::with_scale();

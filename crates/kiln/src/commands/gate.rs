@@ -63,10 +63,10 @@ fn record(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure
     let shapes = stage.shapes(&wanted(&stage, &args.how.shapes))?;
     let mut file = BaselineFile::new(&stage.file.manifest.kernel.name);
     file.margin = args.how.margin;
-    let mut side = current(args)?;
     let mut rows = Vec::new();
     for shape in &shapes {
         let task = stage.task(shape, &shapes)?;
+        let mut side = current(args)?;
         if side.config.is_none() {
             side.config = Some(default_config(&stage, &task)?);
         }

@@ -94,7 +94,7 @@ fn table(verified: &Verified) -> String {
     if !verified.left_out.is_empty() {
         let rest = verified.left_out.join(",");
         lines.push(format!(
-            "  interrupted before {} of {} shapes; the rest: `--shapes {rest}`",
+            "  interrupted with {} of {} shapes to go: `--shapes {rest}`",
             verified.left_out.len(),
             verified.left_out.len() + verified.shapes.len()
         ));

@@ -179,7 +179,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
         match found {
             Ok(found) => verified.shapes.push(found),
             // What was found until then is not lost.
-            Err(failure) if failure.exit == Exit::Interrupted && index > 0 => {
+            Err(failure) if failure.exit == Exit::Interrupted => {
                 verified.left_out = names[index..].to_vec();
                 break;
             }

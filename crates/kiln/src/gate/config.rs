@@ -56,7 +56,8 @@ impl Chosen {
     }
 }
 
-/// The config a kernel runs in where nobody says: the latest winner's, else the only one there is.
+/// The config a kernel runs in where nobody says: that of the latest winner on the task's shape, else on any, else the only
+/// one there is.
 pub fn default_config(stage: &Stage, task: &Task) -> Result<Chosen, Failure> {
     if task.space.count() == Some(1) {
         return Ok(task.any_config()?.into());
@@ -70,10 +71,14 @@ pub fn default_config(stage: &Stage, task: &Task) -> Result<Chosen, Failure> {
     };
     let store = SqliteStore::open_existing(&stage.file.root)?.ok_or_else(none)?;
     let name = stage.file.name();
-    let won = store.studies()?.into_iter().rev().find(|s| {
+    let shape = &task.manifest().target().name;
+    let mut won = store.studies()?;
+    won.retain(|s| {
         s.header.manifest == name && s.winner.is_some() && s.header.replayed_from.is_none()
     });
-    let study = store.study(won.ok_or_else(none)?.id)?;
+    let on_this_shape = won.iter().rev().find(|s| s.header.shape == *shape);
+    let latest = on_this_shape.or(won.last()).ok_or_else(none)?;
+    let study = store.study(latest.id)?;
     let winner = study.winner().ok_or_else(none)?;
     Ok(Chosen::winner_of(&study, &winner.config))
 }

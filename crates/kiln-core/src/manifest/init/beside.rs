@@ -146,15 +146,23 @@ pub(super) fn in_double(plain: &str, source: &str) -> Option<String> {
     if words(plain).any(is_special) {
         return None;
     }
-    Some(with_words_replaced(source, |word| {
+    let replace = |word: &str| {
         if FLOATING.contains(&word) {
             return Some("double");
         }
-        SINGLE
-            .iter()
-            .find(|(single, _)| *single == word)
-            .map(|(_, double)| *double)
-    }))
+        let mut known = SINGLE.iter();
+        let found = known.find(|(single, _)| *single == word);
+        found.map(|(_, double)| *double)
+    };
+    // There is a <float.h>, which has the limits of `double` too, and no <double.h>.
+    let is_include = |line: &str| line.trim_start().starts_with("#include");
+    let lines = source
+        .split_inclusive('\n')
+        .map(|line| match is_include(line) {
+            true => line.to_string(),
+            false => with_words_replaced(line, replace),
+        });
+    Some(lines.collect())
 }
 
 fn with_words_replaced(text: &str, replace: impl Fn(&str) -> Option<&'static str>) -> String {
@@ -305,10 +313,10 @@ mod tests {
 
     #[test]
     fn words_of_single_precision_become_double() {
-        let source = "#include <math.h>\nvoid f(const float *x, float *y) { y[0] = expf(x[0]) + 0.5f; } // afloat\n";
+        let source = "#include <math.h>\n#include <float.h>\nvoid f(const float *x, float *y) { y[0] = expf(x[0]) + 0.5f; } // afloat\n";
         assert_eq!(
             in_double(source, source).unwrap(),
-            "#include <math.h>\nvoid f(const double *x, double *y) { y[0] = exp(x[0]) + 0.5f; } // afloat\n"
+            "#include <math.h>\n#include <float.h>\nvoid f(const double *x, double *y) { y[0] = exp(x[0]) + 0.5f; } // afloat\n"
         );
     }
 

@@ -317,22 +317,31 @@ fn accesses<'b>(body: &'b str, name: &str) -> Vec<Access<'b>> {
             while let Some(inner) = rest[close + 1..].strip_prefix('[') {
                 close += 2 + closing(inner, '[', ']')?;
             }
+            // Not `mask & name[index]`.
+            let address_of = before.strip_suffix('&').map(str::trim_end);
+            let is_atomic = address_of.is_some_and(is_atomic_call);
             Some(Access {
                 index: &rest[..close],
-                after: rest[close + 1..].trim_start(),
-                // Not `mask & name[index]`.
-                is_pointed_at: before
-                    .strip_suffix('&')
-                    .is_some_and(|b| b.trim_end().ends_with(['(', ',', '=', ';', '{'])),
+                after: match is_atomic {
+                    true => "+=",
+                    false => rest[close + 1..].trim_start(),
+                },
+                is_pointed_at: !is_atomic
+                    && address_of.is_some_and(|b| b.ends_with(['(', ',', '=', ';', '{'])),
             })
         })
         .collect()
 }
 
+/// Whether a text ends in `atomicAdd(` or its like, which read what they change.
+fn is_atomic_call(text: &str) -> bool {
+    let called = text.strip_suffix('(').and_then(|b| words(b).last());
+    called.is_some_and(|word| word.starts_with("atomic"))
+}
+
 /// `*name`, with what stands before and after the name; neither a product, nor `*name++`, which moves along.
 fn pointed_to<'b>(before: &str, after: &'b str) -> Option<Access<'b>> {
-    let called = before.strip_suffix('(').and_then(|b| words(b).last());
-    if called.is_some_and(|word| word.starts_with("atomic")) && after.starts_with(',') {
+    if is_atomic_call(before) && after.starts_with(',') {
         return Some(Access {
             index: "0",
             after: "+=",
@@ -538,7 +547,8 @@ mod tests {
             use_of("a[i] = 0; for (;;) a[i] += b[j]; a[i] = a[i] / 2;", "a"),
             Use::Written
         );
-        assert_eq!(use_of("atomicAdd(&a[i], 1);", "a"), Use::Unknown);
+        assert_eq!(use_of("exchange(&a[i], 1);", "a"), Use::Unknown);
+        assert_eq!(use_of("atomicAdd(&a[i], 1);", "a"), Use::Updated);
         for reading in ["if (x && a[i]) return;", "y = mask & a[i];"] {
             assert_eq!(use_of(reading, "a"), Use::Read, "{reading}");
         }

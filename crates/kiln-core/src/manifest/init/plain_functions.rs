@@ -134,9 +134,18 @@ fn functions_of_every_day() {
         text.contains("y = { dtype = \"f32\", shape = [\"N\"], role = \"inout\" }"),
         "{text}"
     );
+    assert!(text.contains("\nbytes = \"4 * N + 8 * N\""), "{text}");
     let histogram = "void histogram(const unsigned char *data, unsigned *hist, int n) {\n\
         for (int i = 0; i < n; i++) hist[data[i]]++;\n}\n";
     assert_eq!(shapes("histogram.c", histogram), ["data N", "hist N ?"]);
+    let binned = "__global__ void histogram(const unsigned char *data, unsigned *bins, int n) {\n\
+        int i = blockIdx.x * blockDim.x + threadIdx.x;\n if (i < n) atomicAdd(&bins[data[i]], 1u);\n}\n";
+    let text = first_manifest("histogram.cu", binned, None).unwrap().text;
+    let bins = text.lines().find(|l| l.starts_with("bins = ")).unwrap();
+    assert!(
+        bins.contains("role = \"inout\"") && !bins.contains("if it is read"),
+        "{bins}"
+    );
     let cleared = "void histogram(const int *data, unsigned *hist, int n, int bins) {\n\
         for (int b = 0; b < bins; b++) hist[b] = 0;\n for (int i = 0; i < n; i++) hist[data[i]]++;\n}\n";
     assert_eq!(shapes("histogram.c", cleared), ["data N", "hist BINS ?"]);

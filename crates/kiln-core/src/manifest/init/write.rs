@@ -25,7 +25,18 @@ pub(super) fn write(plan: &Plan) -> String {
     line("[constraints]");
     line("# fill in, e.g.: divides = \"N % BLOCK == 0\"");
     line("");
-    line("# fill in: the sizes of the problem. `target` is tuned, `tiny` is checked first.");
+    // Of few elements each decides the answer, also of a kernel that looks for the largest; among many the last ones hardly ever do.
+    const FEW: u32 = 5;
+    let only = match &plan.guess.dimensions[..] {
+        [only] => Some(&only.name),
+        _ => None,
+    };
+    line(match only.is_some() {
+        true => {
+            "# fill in: the sizes of the problem. `target` is tuned, `tiny` and `few` are checked first."
+        }
+        false => "# fill in: the sizes of the problem. `target` is tuned, `tiny` is checked first.",
+    });
     line("[shapes.target]");
     for dimension in &plan.guess.dimensions {
         line(&format!("{} = {}", dimension.name, dimension.target));
@@ -34,6 +45,11 @@ pub(super) fn write(plan: &Plan) -> String {
     line("[shapes.tiny]");
     for dimension in &plan.guess.dimensions {
         line(&format!("{} = {}", dimension.name, dimension.tiny));
+    }
+    if let Some(name) = only {
+        line("");
+        line("[shapes.few]");
+        line(&format!("{name} = {FEW}"));
     }
     line("");
     line("# The parameters of the entry, in its order.");
@@ -242,7 +258,7 @@ fn work(guess: &Guess) -> Vec<String> {
         Some(bytes) if !guess.guessed_shapes().is_empty() => {
             format!("# fill in, once the shapes are right: bytes = \"{bytes}\"")
         }
-        Some(bytes) => format!("bytes = \"{bytes}\"  # every buffer once"),
+        Some(bytes) => format!("bytes = \"{bytes}\"  # every buffer once in each direction"),
         None => format!("# fill in: bytes = \"8 * {dimension}\""),
     });
     lines
