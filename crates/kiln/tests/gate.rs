@@ -297,7 +297,10 @@ fn each_shape_is_recorded_with_its_own_winner() {
         project.json(&["tune", "--shape", shape, "--json"], &[0, 1, 4]);
     }
     let output = project.run(&["gate", "--record", "--shapes", "target,large"]);
-    assert_eq!(output.status.code(), Some(PASS), "{}", text(&output.stderr));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(PASS), "{said}");
+    let whose = "recorded target (study 1's winner), large (study 2's winner)";
+    assert!(said.contains(whose), "{said}");
     let file = baseline(&project);
     let unroll = |shape: &str| -> u32 {
         let head = format!("[shapes.{shape}.config]\nUNROLL = ");

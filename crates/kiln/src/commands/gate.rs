@@ -18,6 +18,7 @@ use crate::gate::{
     judge, parse_config,
 };
 use crate::packed::Existing;
+use crate::report::terminal::config_text;
 use crate::task::Task;
 use crate::{cache, printer};
 
@@ -63,7 +64,7 @@ fn record(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure
     let shapes = stage.shapes(&wanted(&stage, &args.how.shapes))?;
     let mut file = BaselineFile::new(&stage.file.manifest.kernel.name);
     file.margin = args.how.margin;
-    let mut rows = Vec::new();
+    let (mut rows, mut told) = (Vec::new(), Vec::new());
     for shape in &shapes {
         let task = stage.task(shape, &shapes)?;
         let mut side = current(args)?;
@@ -74,7 +75,12 @@ fn record(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure
         let values = side.config.clone().unwrap_or_default();
         let config = config_on(&task, CURRENT, &values)?;
         baseline::record(&mut file, &task, &config, ns)?;
-        rows.push(json!({"shape": shape, "recorded_ns": ns}));
+        // Where several shapes have winners of their own, whose config it is is the next question.
+        told.push(match &values.from {
+            Some(from) => format!("{shape} ({from})"),
+            None => shape.clone(),
+        });
+        rows.push(json!({"shape": shape, "recorded_ns": ns, "config": config_text(&config), "from": values.from}));
     }
     baseline::write(&file, baseline, Existing::from_force(args.force))?;
     let shown = baseline.display().to_string();
@@ -85,7 +91,7 @@ fn record(args: &GateArgs, path: &Path, baseline: &Path) -> Result<Exit, Failure
     } else {
         printer::talk(&format!(
             "recorded {} in {shown}; commit it, and `kiln gate` compares with it",
-            shapes.join(", ")
+            told.join(", ")
         ));
     }
     Ok(Exit::Success)

@@ -118,7 +118,8 @@ impl<'f> Bounds<'f> {
     /// The sizes whose product is the extent of a buffer; `None` where the subscripts do not tell.
     pub fn extents(&self, buffer: &str) -> Option<Extents<'f>> {
         let accesses = accesses(self.body, buffer);
-        if let Some(count) = self.only_the_first(buffer, &accesses) {
+        let is_named_otherwise = accesses.len() < occurrences(self.body, buffer).count();
+        if let (Some(count), false) = (first_ones(&accesses), is_named_otherwise) {
             return Some(Extents {
                 sizes: Vec::new(),
                 factor: Some(count),
@@ -140,7 +141,6 @@ impl<'f> Bounds<'f> {
             indices[place].is_certain && is_inside
         };
         let untold = (0..accesses.len()).find(|place| !is_told(*place));
-        let is_named_otherwise = accesses.len() < occurrences(self.body, buffer).count();
         let doubt = match untold {
             Some(place) => Some(Doubt::Subscript(accesses[place].index.to_string())),
             None => is_named_otherwise.then_some(Doubt::NotOnlySubscripts),
@@ -163,14 +163,6 @@ impl<'f> Bounds<'f> {
                 .any(|index| words(&index.text).any(|word| word == "blockIdx")),
             doubt,
         })
-    }
-
-    /// How many elements there are, where only `*sum` or `range[0]` and `range[1]` are ever named.
-    fn only_the_first(&self, buffer: &str, accesses: &[Access<'_>]) -> Option<u64> {
-        let numbers = accesses.iter().map(|a| a.index.trim().parse::<u64>().ok());
-        let last = numbers.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
-        let is_named_otherwise = accesses.len() < occurrences(self.body, buffer).count();
-        (last < MOST_TOGETHER && !is_named_otherwise).then_some(last + 1)
     }
 
     /// The parameters that the body does not name: often how many blocks there are.
@@ -244,6 +236,13 @@ pub(super) enum Doubt {
     Subscript(String),
     /// Handed on, or moved along.
     NotOnlySubscripts,
+}
+
+/// How many elements there are, where only `*sum` or `range[0]` and `range[1]` are named.
+fn first_ones(accesses: &[Access<'_>]) -> Option<u64> {
+    let numbers = accesses.iter().map(|a| a.index.trim().parse::<u64>().ok());
+    let last = numbers.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    (last < MOST_TOGETHER).then_some(last + 1)
 }
 
 /// Numbers that something is multiplied by.
