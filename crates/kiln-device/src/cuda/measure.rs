@@ -23,6 +23,9 @@ use crate::backend::Samples;
 const ENERGY_TIME: Duration = Duration::from_millis(500);
 /// Samples taken again before a slowed-down device is accepted as it is.
 const MOST_DISCARDED: u32 = 20;
+/// A device that stood still before a burst is slower at its beginning, up to a pause of about this
+/// long (on an H200, by 6 us of 300 us). A baseline in Python cannot be queued in less.
+const PAUSE_BEFORE_BURST: Duration = Duration::from_micros(100);
 
 pub struct Meter {
     stream: sys::CUstream,
@@ -100,7 +103,7 @@ impl Meter {
         const PAIRS: usize = 31;
         let mut pairs = Vec::with_capacity(PAIRS);
         for _ in 0..PAIRS {
-            support.hold()?;
+            support.hold(Duration::ZERO)?;
             self.record(self.begin)?;
             self.record(self.end)?;
             support.release();
@@ -196,7 +199,7 @@ impl Meter {
 
     fn warm_burst(&self, subject: &mut Subject<'_>) -> Driver<f64> {
         let executable = subject.executable();
-        subject.support.hold()?;
+        subject.support.hold(PAUSE_BEFORE_BURST)?;
         self.record(self.begin)?;
         // SAFETY: instantiated for this context by `prepare_graph`.
         check(unsafe { sys::cuGraphLaunch(executable, self.stream) })?;
@@ -257,7 +260,7 @@ impl Meter {
         // A graph of one, for a baseline of several launches has to be a graph.
         let executable = subject.executable();
         for _ in 0..launches {
-            subject.support.hold()?;
+            subject.support.hold(Duration::ZERO)?;
             subject.prepared.restore(self.stream)?;
             if caches == Caches::Cold {
                 self.flush()?;

@@ -42,14 +42,16 @@ static __device__ u64 threads()
     return static_cast<u64>(gridDim.x) * blockDim.x;
 }
 
-// The stream waits behind this kernel until `flag`, in pinned host memory, is set. The time-out is for a supervisor
-// that died in between: nothing on the GPU may wait for ever.
-extern "C" __global__ void kiln_hold(volatile unsigned *flag, u64 limit_ns)
+// The stream waits behind this kernel until `flag`, in pinned host memory, is set, and `least_ns` at the least. The
+// time-out is for a supervisor that died in between: nothing on the GPU may wait for ever.
+extern "C" __global__ void kiln_hold(volatile unsigned *flag, u64 least_ns, u64 limit_ns)
 {
     if (self() != 0)
         return;
     const u64 start = nanoseconds();
     while (*flag == 0 && nanoseconds() - start < limit_ns) {
+    }
+    while (nanoseconds() - start < least_ns) {
     }
 }
 

@@ -1,6 +1,7 @@
 //! kiln's own kernels on the device, and their twins on the host.
 
 use std::ffi::{CStr, CString, c_void};
+use std::time::Duration;
 
 use cudarc::driver::sys;
 use kiln_core::input::split_mix;
@@ -100,15 +101,21 @@ impl Support {
         self.stream
     }
 
-    /// Holds the stream until `release`, so that what is queued behind starts at once.
-    pub fn hold(&self) -> Driver<()> {
+    /// Holds the stream until `release`, so that what is queued behind starts at once, and for this
+    /// long at the least.
+    pub fn hold(&self, at_least: Duration) -> Driver<()> {
         // SAFETY: pinned memory of this process, aligned; the device only reads it.
         unsafe { self.flag.write_volatile(0) };
         let (mut flag, mut limit) = (self.flag, HOLD_LIMIT_NS);
+        let mut least = at_least.as_nanos() as u64;
         self.launch(
             self.hold,
             1,
-            &mut [(&raw mut flag).cast(), (&raw mut limit).cast()],
+            &mut [
+                (&raw mut flag).cast(),
+                (&raw mut least).cast(),
+                (&raw mut limit).cast(),
+            ],
         )
     }
 

@@ -58,8 +58,8 @@ REMEMBERED_GRAPHS = 4
 MESSAGE_CHARS = 2000
 # Work queued in front of a timed launch, so that the clock does not see Python submitting it.
 # `torch.cuda._sleep` counts SM clocks; 2 GHz is near the top of today's GPUs, and a slower clock
-# only makes the wait longer.
-SPIN_NANOS = 50_000
+# only makes the wait longer. A kernel's burst waits as long: a device that stood still is slower at first.
+SPIN_NANOS = 100_000
 SPIN_CLOCKS_PER_NANO = 2
 MAX_SPIN_NANOS = 100_000_000
 ENERGY_SECONDS = 0.5

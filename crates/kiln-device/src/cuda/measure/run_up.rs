@@ -1,6 +1,8 @@
 //! One launch, timed right behind a burst of others: what a burst promises must hold for the first
 //! launch on inputs nobody has met.
 
+use std::time::Duration;
+
 use cudarc::driver::sys;
 use kiln_core::protocol::{Gap, RunUp};
 
@@ -49,7 +51,7 @@ impl Meter {
         let executable = subject.executable();
         sets[0].prepared.poison(support, self.stream, poison)?;
         self.wait()?;
-        support.hold()?;
+        support.hold(Duration::ZERO)?;
         for _ in 0..FEWEST_BEFORE.div_ceil(in_a_graph) {
             sets[leader].prepared.restore(self.stream)?;
             // SAFETY: instantiated for this context by `prepare_graph`.
