@@ -18,6 +18,7 @@ pub mod relay;
 pub mod replay;
 pub mod rerun;
 pub mod sampling;
+pub mod standby;
 pub mod together;
 pub mod tune;
 pub mod versus;

@@ -53,7 +53,7 @@ pub const ENTRY_SYMBOL: &str = "kiln_entry";
 const NOT_RECORDED: &str = "not_recorded";
 
 /// Something a worker can load and run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub worker: WorkerKind,
     /// A compiled image, or a Python file.

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::compare::{manifest, settings, tell, wanted};
 use crate::cli::{GateArgs, UndecidedArg};
 use crate::engine::oracle::Oracle;
+use crate::engine::standby::Standby;
 use crate::exit::{Exit, Failure};
 use crate::gate::baseline;
 use crate::gate::judge::{Checker, Pairing};
@@ -104,7 +105,7 @@ fn right_and_timed(stage: &Stage, task: &Task, side: &Side) -> Result<f64, Failu
     };
     let contender = contender(stage, task, side)?.map_err(|o| wrong(o.to_string()))?;
     let mut oracle = Oracle::new(task, &stage.pool)?;
-    let mut checker = Checker::new(task);
+    let mut checker = Checker::new(task, &mut Standby::default());
     let timed = checker.check(task, &mut oracle, &contender, cache::random_u64())?;
     timed.map_err(|o| wrong(o.to_string()))
 }

@@ -41,6 +41,7 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
                 "speedup_ci": s.speed.as_ref().map(|s| s.interval),
                 "baseline_ns": s.speed.as_ref().map(|s| s.baseline_ns),
                 "kernel_ns": s.speed.as_ref().map(|s| s.kernel_ns),
+                "kernel_ns_ci_95": s.speed.as_ref().map(|s| [s.kernel_ci_95.low, s.kernel_ci_95.high]),
                 "exported_speedup": s.entry.evidence.speedup,
                 "confirmed": s.entry.confirmed, "standing": Standing::of(&s.entry).name(), "note": s.note,
             })

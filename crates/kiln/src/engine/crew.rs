@@ -30,13 +30,18 @@ impl Crew {
         }
     }
 
+    /// One in Python takes seconds to start, and what it runs is not a candidate.
     pub fn keeps_workers(&self) -> bool {
+        self.has_spare() || matches!(self.kind, WorkerKind::Python(_))
+    }
+
+    fn has_spare(&self) -> bool {
         matches!(self.kind, WorkerKind::Cuda { .. })
     }
 
     /// Starts a worker before it is needed, where that saves time.
     pub fn start_early(&mut self) -> Result<(), WorkerEnd> {
-        if self.keeps_workers() && self.ready.is_none() && self.spare.is_none() {
+        if self.has_spare() && self.ready.is_none() && self.spare.is_none() {
             self.spare = Some(Worker::start(&self.kind)?);
         }
         Ok(())
@@ -52,7 +57,7 @@ impl Crew {
             (None, Some(spare)) => spare.greet().or_else(|_| Worker::spawn(&self.kind))?,
             (None, None) => Worker::spawn(&self.kind)?,
         };
-        if self.keeps_workers() && self.spare.is_none() {
+        if self.has_spare() && self.spare.is_none() {
             self.spare = Some(Worker::start(&self.kind)?);
         }
         Ok(worker)

@@ -170,7 +170,7 @@ pub fn evaluate(
 /// Has a worker forget its image and vouch for itself; the time its device was at work, or nothing
 /// when it is not to be used again.
 pub fn unload(worker: &mut Worker) -> Option<Duration> {
-    match worker.request(&Request::Unload, UNLOAD_DEADLINE) {
+    match worker.unload(UNLOAD_DEADLINE) {
         Ok((Response::Unloaded { device_nanos }, _)) => Some(Duration::from_nanos(device_nanos)),
         _ => None,
     }

@@ -41,6 +41,15 @@ pub struct Oracle {
 
 impl Oracle {
     pub fn new(task: &Task, pool: &CompilePool) -> Result<Oracle, Failure> {
+        Oracle::after(None, task, pool)
+    }
+
+    /// One that goes on with the process of an earlier one, where that has the same reference.
+    pub fn after(
+        earlier: Option<Oracle>,
+        task: &Task,
+        pool: &CompilePool,
+    ) -> Result<Oracle, Failure> {
         let program = match task.reference_source() {
             None => None,
             Some(source) => match pool.program(&source)? {
@@ -58,6 +67,14 @@ impl Oracle {
                 }
             },
         };
+        if let Some(earlier) = earlier
+            && earlier.program == program
+        {
+            return Ok(Oracle {
+                answers: VecDeque::new(),
+                ..earlier
+            });
+        }
         let starting = match &program {
             Some(program) if is_python(program) => {
                 Some(Worker::start(&program.worker).map_err(|end| broken(&end))?)

@@ -14,7 +14,7 @@ use super::confirm::{Confirmer, Lost, Turn};
 use super::evaluate::Contender;
 use super::oracle::Oracle;
 use super::sampling::Style;
-use super::worker::Starting;
+use super::standby::Standby;
 use crate::exit::{Exit, Failure};
 use crate::task::Task;
 
@@ -145,12 +145,12 @@ pub struct Match<'a> {
     pub status: &'a mut dyn FnMut(&str),
 }
 
-/// Measures until decided, or until the last look or the end of the budget. `started` are workers
-/// that a GPU has ready, for this comparison and from it for the next.
+/// Measures until decided, or until the last look or the end of the budget. Processes on standby
+/// serve this comparison, and those it leaves the next.
 pub fn judge(
     sides: Match<'_>,
     plan: &Plan,
-    started: &mut Vec<Starting>,
+    standby: &mut Standby,
 ) -> Result<Result<Judged, Fallen>, Failure> {
     let mut quiet = |_: &str| {};
     let mut confirmer = Confirmer {
@@ -161,8 +161,8 @@ pub fn judge(
         baseline_ns: 0.0,
         secret: sides.secret,
         status: &mut quiet,
-        python: None,
-        started: std::mem::take(started),
+        python: standby.take_baseline(),
+        started: std::mem::take(&mut standby.fresh),
         kept: None,
         pool: None,
     };
@@ -219,7 +219,7 @@ pub fn judge(
             break;
         }
     }
-    *started = std::mem::take(&mut confirmer.started);
+    standby.fresh = std::mem::take(&mut confirmer.started);
     let (look, looks, ended) =
         judged.ok_or_else(|| Failure::new(Exit::Bug, "a comparison was planned without a look"))?;
     Ok(Ok(Judged {

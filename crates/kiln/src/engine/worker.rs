@@ -23,6 +23,8 @@ use super::{children, interrupt, jail};
 use crate::exit::Failure;
 
 mod kind;
+#[cfg(test)]
+mod tests;
 
 pub use kind::{ADDRESS_SANITIZER_EXIT, WorkerKind};
 
@@ -351,6 +353,13 @@ impl Worker {
         self.request(&Request::Load { image, symbol }, deadline)?;
         self.loaded = Some(program);
         Ok(())
+    }
+
+    /// Has it forget its program; the answer says whether it may serve again.
+    pub fn unload(&mut self, deadline: Duration) -> Result<Frame, WorkerEnd> {
+        self.sent.clear();
+        self.loaded = None;
+        self.request(&Request::Unload, deadline)
     }
 
     /// Sends a request and waits for its answer. After any `Err` but `Refused` the worker is dead.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use kiln_core::diagnostic::printable;
 use kiln_core::manifest::Language;
+use kiln_core::stats::Interval;
 use kiln_core::trial::Assignment;
 
 use super::files::inside;
@@ -15,6 +16,7 @@ use super::sealed;
 use crate::cache;
 use crate::engine::evaluate::Contender;
 use crate::engine::oracle::Oracle;
+use crate::engine::standby::Standby;
 use crate::engine::versus::{self, Budget, Limits, Match};
 use crate::engine::worker::WorkerKind;
 use crate::engine::{interrupt, interrupted};
@@ -55,6 +57,7 @@ pub struct Speed {
     pub interval: [f64; 2],
     pub baseline_ns: f64,
     pub kernel_ns: f64,
+    pub kernel_ci_95: Interval,
 }
 
 pub struct Verified {
@@ -165,6 +168,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
     verified.device = Some(stage.device.name.clone());
     fits(&stage, &verified.package)?;
     let names: Vec<String> = entries.iter().map(|e| e.shape.clone()).collect();
+    let mut standby = Standby::default();
     for (index, entry) in entries.into_iter().enumerate() {
         printer::talk(&format!(
             "shape `{}` ({} of {})",
@@ -174,7 +178,15 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
         ));
         let found = match interrupt::asked() {
             true => Err(interrupted()),
-            false => shape(&stage, &absolute, &verified.package, &entry, &names, wanted),
+            false => shape(
+                &stage,
+                &absolute,
+                &verified.package,
+                &entry,
+                &names,
+                wanted,
+                &mut standby,
+            ),
         };
         match found {
             Ok(found) => verified.shapes.push(found),
@@ -260,6 +272,7 @@ fn shape(
     entry: &Dispatch,
     names: &[String],
     wanted: &Wanted,
+    standby: &mut Standby,
 ) -> Result<ShapeResult, Failure> {
     let task = stage.task(&entry.shape, names)?;
     let mut result = ShapeResult {
@@ -279,18 +292,41 @@ fn shape(
         result.note = Some("the manifest has no [reference]: the answer was not checked".into());
         return Ok(result);
     }
-    let mut oracle = Oracle::new(&task, &stage.pool)?;
+    let mut oracle = Oracle::after(standby.oracle.take(), &task, &stage.pool)?;
+    let examined = examine(
+        stage,
+        (&task, &contender),
+        &mut oracle,
+        (wanted, names.len()),
+        standby,
+        &mut result,
+    );
+    standby.oracle = Some(oracle);
+    examined.map(|()| result)
+}
+
+/// Answers first, then times against the baseline.
+fn examine(
+    stage: &Stage,
+    (task, contender): (&Task, &Contender),
+    oracle: &mut Oracle,
+    (wanted, shapes): (&Wanted, usize),
+    standby: &mut Standby,
+    result: &mut ShapeResult,
+) -> Result<(), Failure> {
     let secret = cache::random_u64();
-    let mut checker = Checker::new(&task);
-    let own_ns = match checker.check(&task, &mut oracle, &contender, secret)? {
+    let mut checker = Checker::new(task, standby);
+    let own_ns = match checker.check(task, oracle, contender, secret)? {
         Ok(ns) => ns,
         Err(outcome) => {
             result.wrong = Some(outcome.to_string());
-            return Ok(result);
+            checker.dismiss(standby);
+            return Ok(());
         }
     };
     if wanted.depth != Depth::Speed || task.manifest().baseline.is_none() {
-        return Ok(result);
+        checker.dismiss(standby);
+        return Ok(());
     }
     let side = Side {
         label: "baseline".into(),
@@ -300,30 +336,33 @@ fn shape(
         letter: None,
     };
     // Whether the baseline can run here says nothing about the package.
-    let ready = match gate::contender(stage, &task, &side) {
-        Ok(Ok(baseline)) => match checker.check(&task, &mut oracle, &baseline, secret) {
-            Ok(Ok(ns)) => Ok((baseline, ns)),
-            Ok(Err(outcome)) => Err(outcome.to_string()),
-            Err(failure) if failure.exit != Exit::Interrupted => Err(failure.message),
-            Err(failure) => return Err(failure),
-        },
+    let ready = match gate::contender(stage, task, &side) {
+        Ok(Ok(baseline)) => {
+            standby.start(&baseline)?;
+            match checker.check(task, oracle, &baseline, secret) {
+                Ok(Ok(ns)) => Ok((baseline, ns)),
+                Ok(Err(outcome)) => Err(outcome.to_string()),
+                Err(failure) if failure.exit != Exit::Interrupted => Err(failure.message),
+                Err(failure) => return Err(failure),
+            }
+        }
         Ok(Err(outcome)) => Err(outcome.to_string()),
         Err(failure) if failure.exit != Exit::Interrupted => Err(failure.message),
         Err(failure) => return Err(failure),
     };
-    drop(checker);
+    checker.dismiss(standby);
     let (baseline, baseline_ns) = match ready {
         Ok(ready) => ready,
         Err(why) => {
             result.note = Some(format!(
                 "not timed: the baseline cannot be used here: {why}"
             ));
-            return Ok(result);
+            return Ok(());
         }
     };
     let limits = Limits {
         margin: MARGIN,
-        shapes: names.len(),
+        shapes,
     };
     let budget = Budget {
         seconds: wanted.seconds,
@@ -331,14 +370,14 @@ fn shape(
     };
     let plan = versus::Plan::new(baseline.style, limits, budget, own_ns + baseline_ns);
     let sides = Match {
-        task: &task,
-        oracle: &mut oracle,
+        task,
+        oracle,
         baseline: &baseline,
-        candidate: &contender,
+        candidate: contender,
         secret,
         status: &mut |_| {},
     };
-    match versus::judge(sides, &plan, &mut Vec::new())? {
+    match versus::judge(sides, &plan, standby)? {
         Ok(judged) => {
             if judged.ended == versus::Ended::OutOfTime {
                 let few = match judged.had_too_few_rounds() {
@@ -356,6 +395,7 @@ fn shape(
                 interval: [judged.look.interval.low, judged.look.interval.high],
                 baseline_ns: judged.look.comparison.baseline_ns,
                 kernel_ns: judged.look.comparison.candidate_ns,
+                kernel_ci_95: judged.look.comparison.candidate_ci_95,
             });
         }
         Err(fallen) if fallen.side == versus::Side::B => {
@@ -365,7 +405,7 @@ fn shape(
             result.note = Some(format!("not timed: the baseline {}", fallen.outcome));
         }
     }
-    Ok(result)
+    Ok(())
 }
 
 /// The packaged image, or what this machine's compiler makes of the packaged source.

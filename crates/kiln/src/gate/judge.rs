@@ -14,6 +14,7 @@ use crate::cache;
 use crate::engine::crew::Crew;
 use crate::engine::evaluate::{self, Contender, Seeds};
 use crate::engine::oracle::Oracle;
+use crate::engine::standby::Standby;
 use crate::engine::versus::{self, Budget, Fallen, Judged, Limits, Match, Plan};
 use crate::engine::worker::{Starting, WorkerKind};
 use crate::engine::{interrupt, interrupted};
@@ -112,7 +113,7 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
     let names: Vec<String> = pairings.iter().map(|p| p.shape.clone()).collect();
     let mut notes: Vec<String> = Vec::new();
     let mut shapes = Vec::new();
-    let mut started = Vec::new();
+    let mut standby = Standby::default();
     for (index, pairing) in pairings.iter().enumerate() {
         printer::talk(&format!(
             "shape `{}` ({} of {}): checking both sides, then timing them in turns",
@@ -122,7 +123,7 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
         ));
         let task = stage.task(&pairing.shape, &names)?;
         let plan = (settings, names.len());
-        let finding = one_shape(stage, &task, pairing, plan, &mut started)?;
+        let finding = one_shape(stage, &task, pairing, plan, &mut standby)?;
         let sides = pairing.a.notes.iter().chain(&pairing.b.notes);
         for note in sides.chain(&finding.notes) {
             if !notes.contains(note) {
@@ -154,7 +155,7 @@ fn one_shape(
     task: &Task,
     pairing: &Pairing,
     (settings, shapes): (Settings, usize),
-    processes: &mut Vec<Starting>,
+    standby: &mut Standby,
 ) -> Result<ShapeFinding, Failure> {
     let started = Instant::now();
     let finding = |result| ShapeFinding {
@@ -175,9 +176,13 @@ fn one_shape(
     let mut notes = Vec::new();
     let a_config = telling_config(task, &pairing.a, &a, &mut notes);
     let b_config = telling_config(task, &pairing.b, &b, &mut notes);
-    let mut oracle = Oracle::new(task, &stage.pool)?;
+    let mut oracle = Oracle::after(standby.oracle.take(), task, &stage.pool)?;
     let secret = cache::random_u64();
-    let result = match check_both(task, &mut oracle, pairing, [&a, &b], secret)? {
+    standby.start(&a)?;
+    let mut checker = Checker::new(task, standby);
+    let checked = check_both(task, &mut oracle, &mut checker, pairing, [&a, &b], secret)?;
+    checker.dismiss(standby);
+    let result = match checked {
         Err(fallen) => Err(fallen),
         Ok(pair_ns) => {
             let limits = Limits {
@@ -193,9 +198,10 @@ fn one_shape(
                 secret,
                 status: &mut |_| {},
             };
-            versus::judge(sides, &plan, processes)?
+            versus::judge(sides, &plan, standby)?
         }
     };
+    standby.oracle = Some(oracle);
     Ok(ShapeFinding {
         a_config,
         b_config,
@@ -235,13 +241,13 @@ fn build_both(
 fn check_both(
     task: &Task,
     oracle: &mut Oracle,
+    checker: &mut Checker,
     pairing: &Pairing,
     both: [&Contender; 2],
     secret: u64,
 ) -> Result<Result<f64, Fallen>, Failure> {
     // First, so that what is wrong with the reference is not put down to a side.
     evaluate::foresee(task, oracle, Checker::seeds(task, secret))?;
-    let mut checker = Checker::new(task);
     let mut pair_ns = 0.0;
     let sides = [(versus::Side::A, &pairing.a), (versus::Side::B, &pairing.b)];
     for ((which, side), contender) in sides.into_iter().zip(both) {
@@ -276,15 +282,23 @@ fn telling_config(
 /// Tries contenders on every shape that is checked before anything counts.
 pub struct Checker {
     crew: Option<Crew>,
+    /// For a baseline in Python.
+    python: Option<Starting>,
 }
 
 impl Checker {
-    pub fn new(task: &Task) -> Checker {
+    pub fn new(task: &Task, standby: &mut Standby) -> Checker {
         // On a GPU one process serves both; elsewhere each has its own.
         let kind = WorkerKind::cuda(task.support.clone());
         Checker {
             crew: task.is_cuda().then(|| Crew::new(kind)),
+            python: standby.python.take(),
         }
+    }
+
+    /// Ends its processes; what is worth keeping goes on standby.
+    pub fn dismiss(self, standby: &mut Standby) {
+        standby.python = self.python;
     }
 
     fn seeds(task: &Task, secret: u64) -> Seeds {
@@ -306,12 +320,17 @@ impl Checker {
     ) -> Result<Result<f64, Outcome>, Failure> {
         let seeds = Checker::seeds(task, secret);
         let worker = &contender.program.worker;
-        let mut own = Crew::new(worker.clone());
+        let in_python = matches!(worker, WorkerKind::Python(_));
+        let first = in_python.then(|| self.python.take()).flatten();
+        let mut own = Crew::with(worker.clone(), first);
         let crew = match (&mut self.crew, worker) {
             (Some(crew), WorkerKind::Cuda { .. }) => crew,
             _ => &mut own,
         };
         let evaluated = evaluate::evaluate(task, oracle, crew, contender, seeds, None)?;
+        if in_python {
+            self.python = own.disband().pop();
+        }
         Ok(match evaluated.outcome.median_ns() {
             Some(ns) => Ok(ns),
             None => Err(evaluated.outcome),

@@ -13,8 +13,8 @@ use super::ground::Ground;
 use super::report::{Mark, Report};
 use crate::cli::Backend;
 use crate::engine::oracle::Oracle;
+use crate::engine::standby::Standby;
 use crate::engine::versus::{self, Budget, Judged, Limits, Match, Plan};
-use crate::engine::worker::Starting;
 use crate::exit::Failure;
 use crate::gate::judge::Checker;
 use crate::gate::time_briefly;
@@ -43,7 +43,7 @@ pub fn run(ground: &Ground, report: &mut Report) -> Result<(), Failure> {
             seconds: ground.size.pick(60.0, 2.5),
             samples: None,
         },
-        starting: Vec::new(),
+        standby: Standby::default(),
     };
     let counts = bench.series("same", &same(ground.backend), pairs)?;
     let wrong = counts.of(Verdict::Faster) + counts.of(Verdict::Slower) + counts.failed;
@@ -94,7 +94,7 @@ struct Bench<'a> {
     limits: Limits,
     budget: Budget,
     /// Workers that a GPU has ready for the next pair.
-    starting: Vec<Starting>,
+    standby: Standby,
 }
 
 impl Bench<'_> {
@@ -135,7 +135,7 @@ impl Bench<'_> {
         let mut task = ground.task(&subject.kernel, &place, &subject.edits, &ground.pool)?;
         time_briefly(&mut task.file.manifest.measure);
         let mut oracle = Oracle::new(&task, &ground.pool)?;
-        let mut checker = Checker::new(&task);
+        let mut checker = Checker::new(&task, &mut self.standby);
         let mut counts = Counts::default();
         let (mut rounds, mut ns, mut checking) = (0, f64::NAN, Duration::ZERO);
         let (mut lowest, mut highest) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -168,7 +168,7 @@ impl Bench<'_> {
             };
             let judged = match wrong {
                 Some(why) => Err(why),
-                None => versus::judge(sides, &plan, &mut self.starting)?
+                None => versus::judge(sides, &plan, &mut self.standby)?
                     .map_err(|fallen| fallen.outcome.to_string()),
             };
             match judged {

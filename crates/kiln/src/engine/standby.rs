@@ -1,0 +1,36 @@
+//! Processes that outlive one comparison, or begin before it: starting them takes longer than timing does.
+
+use super::broken;
+use super::evaluate::Contender;
+use super::oracle::Oracle;
+use super::worker::{Starting, Worker, WorkerKind};
+use crate::exit::Failure;
+
+#[derive(Default)]
+pub struct Standby {
+    /// For a GPU, and used by nobody yet.
+    pub fresh: Vec<Starting>,
+    /// Python that has imported PyTorch, for answers to be checked: what is timed has a process of its own, for
+    /// one that has run other shapes may be slower.
+    pub python: Option<Starting>,
+    /// The last shape's, with the reference at work.
+    pub oracle: Option<Oracle>,
+    /// Python for the baseline of the comparison that comes.
+    baseline: Option<Starting>,
+}
+
+impl Standby {
+    /// A baseline in Python may import PyTorch while answers are checked.
+    pub fn start(&mut self, baseline: &Contender) -> Result<(), Failure> {
+        let kind = &baseline.program.worker;
+        self.baseline = match kind {
+            WorkerKind::Python(_) => Some(Worker::start(kind).map_err(|end| broken(&end))?),
+            _ => None,
+        };
+        Ok(())
+    }
+
+    pub fn take_baseline(&mut self) -> Option<Worker> {
+        self.baseline.take()?.greet().ok()
+    }
+}
