@@ -352,7 +352,7 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
         return;
     };
     let mut project = Project::with_kernels();
-    project.cuda = Some(cuda);
+    project.cuda = Some(cuda.clone());
     let all: Vec<Value> = serde_json::from_slice(
         &fs::read(repository().join("kernels/attention_sm90/winners.json")).unwrap(),
     )
@@ -472,6 +472,7 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
             "{said}"
         );
     }
+    beside_cudas_own_headers(&cpp, &cuda);
     let from_cpp = recorded("cpp", Command::new("./example").current_dir(&cpp));
     let mut cargo = Command::new(env!("CARGO"));
     cargo
@@ -538,4 +539,31 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
             .args(["-c", code])
             .current_dir(&project.root),
     );
+}
+
+/// Programs that launch kernels mostly include CUDA's headers too, and have streams of its types.
+fn beside_cudas_own_headers(package: &Path, toolkit: &Path) {
+    let own = "#include \"attention_sm90.hpp\"\n";
+    let cudas = "#include <cuda.h>\n#include <cuda_runtime_api.h>\n";
+    for (name, includes) in [("after", [cudas, own]), ("before", [own, cudas])] {
+        let source = format!(
+            "{}attention_sm90::Choice call(attention_sm90::Kernel &kernel, CUstream one, cudaStream_t other, void *p) {{\n\
+             kernel.launch(attention_sm90::known()[0].dimensions, one, p, p, p, p);\n\
+             return kernel.launch(attention_sm90::known()[0].dimensions, other, p, p, p, p);\n}}\n",
+            includes.concat()
+        );
+        fs::write(package.join("call.cpp"), source).unwrap();
+        let mut compiler = Command::new("g++");
+        compiler
+            .args("-std=c++17 -Wall -Wextra -Werror -fsyntax-only call.cpp -isystem".split(' '));
+        let told = compiler
+            .arg(toolkit.join("include"))
+            .current_dir(package)
+            .output();
+        succeeded(
+            &told.unwrap(),
+            &format!("a program that includes it {name} CUDA's headers"),
+        );
+    }
+    fs::remove_file(package.join("call.cpp")).unwrap();
 }

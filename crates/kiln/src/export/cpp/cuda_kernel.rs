@@ -5,7 +5,7 @@ use super::*;
 pub fn cuda_runner(plan: &Plan) -> Result<String, Failure> {
     let mut parameters = vec![
         "const Dimensions &d".to_string(),
-        "CUstream stream".to_string(),
+        "Stream stream".to_string(),
     ];
     for (_, argument) in plan.buffers(&[
         Role::Input,
@@ -136,7 +136,7 @@ fn cuda_case(plan: &Plan, config: &ConfigPlan) -> Result<String, Failure> {
                 let dtype = plan.arguments[*tensor].dtype;
                 let _ = writeln!(
                     text,
-                    "            CUtensorMap kiln_a{place} = tensor_map(device.driver, {}, {}, {}, {{{}}}, {{{}}}, {});",
+                    "            TensorMap kiln_a{place} = tensor_map(device.driver, {}, {}, {}, {{{}}}, {{{}}}, {});",
                     parameter(&plan.arguments[*tensor]),
                     tensor_map_type(dtype),
                     dtype.size_bytes(),

@@ -18,7 +18,7 @@ int main(int count, char **words) {
 @BUFFERS@
 @SCRATCH@
         @NAME@::Choice choice = kernel.launch(d, nullptr, @PASSED@);
-        Driver::get().check(Driver::get().cuCtxSynchronize(), "the kernel");
+        Driver::get().check(Driver::get().ctxSynchronize(), "the kernel");
         std::printf("shape %s: config c%d, %s\n", first.shape, choice.config, choice.exact ? "tuned for it" : "of the nearest shape");
         @SHOW@
         if (count > 1) {

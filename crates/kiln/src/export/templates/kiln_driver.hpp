@@ -15,25 +15,28 @@
 
 #include "kiln_arithmetic.hpp"
 
-namespace kiln_export {
-
-// The part of the driver's interface that is used here, as its documentation gives it.
-using CUresult = int;
-using CUdevice = int;
-using CUdeviceptr = unsigned long long;
+// Declared as CUDA's own headers do: a `CUstream` or `cudaStream_t` is passed as it is, whether they are included or not.
 struct CUctx_st;
 struct CUmod_st;
 struct CUfunc_st;
 struct CUstream_st;
-using CUcontext = CUctx_st *;
-using CUmodule = CUmod_st *;
-using CUfunction = CUfunc_st *;
-using CUstream = CUstream_st *;
 
-struct alignas(64) CUtensorMap {
+namespace kiln_export {
+
+// The part of the driver's interface that is used here, as its documentation gives it. Under names of its own, and functions without
+// `cu`: those are types and macros where CUDA's headers are included too.
+using Stream = ::CUstream_st *;
+using DriverCode = int;
+using DriverDevice = int;
+using DriverPointer = unsigned long long;
+using DriverContext = ::CUctx_st *;
+using DriverModule = ::CUmod_st *;
+using DriverFunction = ::CUfunc_st *;
+
+struct alignas(64) TensorMap {
     uint64_t opaque[16];
 };
-struct CUlaunchAttribute {
+struct LaunchAttribute {
     unsigned id;
     char pad[4];
     union {
@@ -44,16 +47,16 @@ struct CUlaunchAttribute {
         int cooperative;
     } value;
 };
-static_assert(sizeof(CUlaunchAttribute) == 72, "the driver's layout");
-struct CUlaunchConfig {
+static_assert(sizeof(LaunchAttribute) == 72, "the driver's layout");
+struct LaunchConfig {
     unsigned gridDimX, gridDimY, gridDimZ;
     unsigned blockDimX, blockDimY, blockDimZ;
     unsigned sharedMemBytes;
-    CUstream hStream;
-    CUlaunchAttribute *attrs;
+    Stream hStream;
+    LaunchAttribute *attrs;
     unsigned numAttrs;
 };
-static_assert(sizeof(CUlaunchConfig) == 56, "the driver's layout");
+static_assert(sizeof(LaunchConfig) == 56, "the driver's layout");
 
 constexpr unsigned ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER_DIMENSION = 4;
 constexpr int FUNCTION_MAX_DYNAMIC_SHARED = 8, FUNCTION_NON_PORTABLE_CLUSTER = 14;
@@ -68,30 +71,30 @@ class Driver {
         return driver;
     }
 
-    CUresult (*cuInit)(unsigned);
-    CUresult (*cuDeviceGet)(CUdevice *, int);
-    CUresult (*cuDeviceGetAttribute)(int *, int, CUdevice);
-    CUresult (*cuDevicePrimaryCtxRetain)(CUcontext *, CUdevice);
-    CUresult (*cuCtxGetCurrent)(CUcontext *);
-    CUresult (*cuCtxSetCurrent)(CUcontext);
-    CUresult (*cuCtxSynchronize)();
-    CUresult (*cuMemAlloc)(CUdeviceptr *, size_t);
-    CUresult (*cuMemFree)(CUdeviceptr);
-    CUresult (*cuMemcpyHtoD)(CUdeviceptr, const void *, size_t);
-    CUresult (*cuMemcpyDtoH)(void *, CUdeviceptr, size_t);
-    CUresult (*cuMemsetD8)(CUdeviceptr, unsigned char, size_t);
-    CUresult (*cuModuleLoadData)(CUmodule *, const void *);
-    CUresult (*cuModuleGetFunction)(CUfunction *, CUmodule, const char *);
-    CUresult (*cuFuncSetAttribute)(CUfunction, int, int);
-    CUresult (*cuLaunchKernelEx)(const CUlaunchConfig *, CUfunction, void **, void **);
-    CUresult (*cuTensorMapEncodeTiled)(CUtensorMap *, int, unsigned, void *, const uint64_t *, const uint64_t *,
+    DriverCode (*init)(unsigned);
+    DriverCode (*deviceGet)(DriverDevice *, int);
+    DriverCode (*deviceGetAttribute)(int *, int, DriverDevice);
+    DriverCode (*devicePrimaryCtxRetain)(DriverContext *, DriverDevice);
+    DriverCode (*ctxGetCurrent)(DriverContext *);
+    DriverCode (*ctxSetCurrent)(DriverContext);
+    DriverCode (*ctxSynchronize)();
+    DriverCode (*memAlloc)(DriverPointer *, size_t);
+    DriverCode (*memFree)(DriverPointer);
+    DriverCode (*memcpyHtoD)(DriverPointer, const void *, size_t);
+    DriverCode (*memcpyDtoH)(void *, DriverPointer, size_t);
+    DriverCode (*memsetD8)(DriverPointer, unsigned char, size_t);
+    DriverCode (*moduleLoadData)(DriverModule *, const void *);
+    DriverCode (*moduleGetFunction)(DriverFunction *, DriverModule, const char *);
+    DriverCode (*funcSetAttribute)(DriverFunction, int, int);
+    DriverCode (*launchKernelEx)(const LaunchConfig *, DriverFunction, void **, void **);
+    DriverCode (*tensorMapEncodeTiled)(TensorMap *, int, unsigned, void *, const uint64_t *, const uint64_t *,
                                        const unsigned *, const unsigned *, int, int, int, int);
-    CUresult (*cuGetErrorName)(CUresult, const char **);
+    DriverCode (*getErrorName)(DriverCode, const char **);
 
-    void check(CUresult code, const std::string &what) const {
+    void check(DriverCode code, const std::string &what) const {
         if (code == 0) return;
         const char *name = nullptr;
-        if (cuGetErrorName(code, &name) != 0 || name == nullptr) name = "CUDA_ERROR_UNKNOWN";
+        if (getErrorName(code, &name) != 0 || name == nullptr) name = "CUDA_ERROR_UNKNOWN";
         throw Error(what + ": " + name + " (" + std::to_string(code) + ")");
     }
 
@@ -104,25 +107,25 @@ class Driver {
             if (found == nullptr) throw Error(std::string("the NVIDIA driver is too old: it has no ") + name + " (CUDA 12.0 has)");
             function = reinterpret_cast<std::decay_t<decltype(function)>>(found);
         };
-        find(cuInit, "cuInit");
-        find(cuDeviceGet, "cuDeviceGet");
-        find(cuDeviceGetAttribute, "cuDeviceGetAttribute");
-        find(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
-        find(cuCtxGetCurrent, "cuCtxGetCurrent");
-        find(cuCtxSetCurrent, "cuCtxSetCurrent");
-        find(cuCtxSynchronize, "cuCtxSynchronize");
-        find(cuMemAlloc, "cuMemAlloc_v2");
-        find(cuMemFree, "cuMemFree_v2");
-        find(cuMemcpyHtoD, "cuMemcpyHtoD_v2");
-        find(cuMemcpyDtoH, "cuMemcpyDtoH_v2");
-        find(cuMemsetD8, "cuMemsetD8_v2");
-        find(cuModuleLoadData, "cuModuleLoadData");
-        find(cuModuleGetFunction, "cuModuleGetFunction");
-        find(cuFuncSetAttribute, "cuFuncSetAttribute");
-        find(cuLaunchKernelEx, "cuLaunchKernelEx");
-        find(cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled");
-        find(cuGetErrorName, "cuGetErrorName");
-        check(cuInit(0), "the NVIDIA driver finds no usable GPU");
+        find(init, "cuInit");
+        find(deviceGet, "cuDeviceGet");
+        find(deviceGetAttribute, "cuDeviceGetAttribute");
+        find(devicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+        find(ctxGetCurrent, "cuCtxGetCurrent");
+        find(ctxSetCurrent, "cuCtxSetCurrent");
+        find(ctxSynchronize, "cuCtxSynchronize");
+        find(memAlloc, "cuMemAlloc_v2");
+        find(memFree, "cuMemFree_v2");
+        find(memcpyHtoD, "cuMemcpyHtoD_v2");
+        find(memcpyDtoH, "cuMemcpyDtoH_v2");
+        find(memsetD8, "cuMemsetD8_v2");
+        find(moduleLoadData, "cuModuleLoadData");
+        find(moduleGetFunction, "cuModuleGetFunction");
+        find(funcSetAttribute, "cuFuncSetAttribute");
+        find(launchKernelEx, "cuLaunchKernelEx");
+        find(tensorMapEncodeTiled, "cuTensorMapEncodeTiled");
+        find(getErrorName, "cuGetErrorName");
+        check(init(0), "the NVIDIA driver finds no usable GPU");
     }
 };
 
@@ -152,22 +155,22 @@ inline bool fits(const std::string &architecture, int major, int minor) {
 class Device {
   public:
     explicit Device(int index) : driver(Driver::get()) {
-        driver.check(driver.cuDeviceGet(&handle, index), "there is no GPU " + std::to_string(index));
-        driver.check(driver.cuDevicePrimaryCtxRetain(&context, handle), "the GPU refuses a context");
-        driver.check(driver.cuDeviceGetAttribute(&major, DEVICE_CAPABILITY_MAJOR, handle), "the GPU does not answer");
-        driver.check(driver.cuDeviceGetAttribute(&minor, DEVICE_CAPABILITY_MINOR, handle), "the GPU does not answer");
+        driver.check(driver.deviceGet(&handle, index), "there is no GPU " + std::to_string(index));
+        driver.check(driver.devicePrimaryCtxRetain(&context, handle), "the GPU refuses a context");
+        driver.check(driver.deviceGetAttribute(&major, DEVICE_CAPABILITY_MAJOR, handle), "the GPU does not answer");
+        driver.check(driver.deviceGetAttribute(&minor, DEVICE_CAPABILITY_MINOR, handle), "the GPU does not answer");
     }
 
     /// Makes the context current in this thread, unless one is.
     void enter() const {
-        CUcontext current = nullptr;
-        driver.check(driver.cuCtxGetCurrent(&current), "the driver does not answer");
-        if (current == nullptr) driver.check(driver.cuCtxSetCurrent(context), "the context cannot be made current");
+        DriverContext current = nullptr;
+        driver.check(driver.ctxGetCurrent(&current), "the driver does not answer");
+        if (current == nullptr) driver.check(driver.ctxSetCurrent(context), "the context cannot be made current");
     }
 
     Driver &driver;
-    CUdevice handle = 0;
-    CUcontext context = nullptr;
+    DriverDevice handle = 0;
+    DriverContext context = nullptr;
     int major = 0, minor = 0;
 };
 
@@ -179,20 +182,20 @@ class Function {
         std::vector<char> image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
         if (image.empty()) throw Error("cannot read `" + path + "`");
         device.enter();
-        driver.check(driver.cuModuleLoadData(&module, image.data()), "the driver does not take `" + path + "`");
-        driver.check(driver.cuModuleGetFunction(&handle, module, symbol), "no kernel in `" + path + "`");
+        driver.check(driver.moduleLoadData(&module, image.data()), "the driver does not take `" + path + "`");
+        driver.check(driver.moduleGetFunction(&handle, module, symbol), "no kernel in `" + path + "`");
     }
 
-    void launch(const Launch &launch, CUstream stream, void **parameters) {
+    void launch(const Launch &launch, Stream stream, void **parameters) {
         if (launch.shared > SHARED_WITHOUT_ASKING && launch.shared > granted) {
-            driver.check(driver.cuFuncSetAttribute(handle, FUNCTION_MAX_DYNAMIC_SHARED, int(launch.shared)), "shared memory");
+            driver.check(driver.funcSetAttribute(handle, FUNCTION_MAX_DYNAMIC_SHARED, int(launch.shared)), "shared memory");
             granted = launch.shared;
         }
-        CUlaunchAttribute attributes[2] = {};
+        LaunchAttribute attributes[2] = {};
         unsigned count = 0;
         if (launch.cluster[0] != 0) {
             unsigned size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
-            if (size > PORTABLE_CLUSTER) driver.check(driver.cuFuncSetAttribute(handle, FUNCTION_NON_PORTABLE_CLUSTER, 1), "a cluster of this size");
+            if (size > PORTABLE_CLUSTER) driver.check(driver.funcSetAttribute(handle, FUNCTION_NON_PORTABLE_CLUSTER, 1), "a cluster of this size");
             attributes[count].id = ATTRIBUTE_CLUSTER_DIMENSION;
             attributes[count].value.cluster = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
             count++;
@@ -202,14 +205,14 @@ class Function {
             attributes[count].value.cooperative = 1;
             count++;
         }
-        CUlaunchConfig config = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2],
+        LaunchConfig config = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1], launch.block[2],
                                  launch.shared, stream, attributes, count};
-        driver.check(driver.cuLaunchKernelEx(&config, handle, parameters, nullptr), "the launch");
+        driver.check(driver.launchKernelEx(&config, handle, parameters, nullptr), "the launch");
     }
 
     Driver &driver;
-    CUmodule module = nullptr;
-    CUfunction handle = nullptr;
+    DriverModule module = nullptr;
+    DriverFunction handle = nullptr;
     unsigned granted = 0;
 };
 
@@ -220,7 +223,7 @@ inline void aligned(const void *address, const char *name) {
 
 /// A descriptor for the tensor memory accelerator. Extents and box are outermost first; a tensor of higher rank is
 /// seen with its leading dimensions merged.
-inline CUtensorMap tensor_map(Driver &driver, const void *address, int type, unsigned element_bytes,
+inline TensorMap tensor_map(Driver &driver, const void *address, int type, unsigned element_bytes,
                               const std::vector<int64_t> &extents, const std::vector<int64_t> &box, int swizzle) {
     size_t rank = box.size();
     std::vector<uint64_t> dims(rank, 1), strides;
@@ -236,9 +239,9 @@ inline CUtensorMap tensor_map(Driver &driver, const void *address, int type, uns
     }
     std::vector<unsigned> tile, steps(rank, 1);
     for (size_t i = 0; i < rank; i++) tile.push_back(unsigned(box[rank - 1 - i]));
-    CUtensorMap map = {};
+    TensorMap map = {};
     constexpr int INTERLEAVE_NONE = 0, PROMOTION_128B = 2, OUTSIDE_IS_ZERO = 0;
-    driver.check(driver.cuTensorMapEncodeTiled(&map, type, unsigned(rank), const_cast<void *>(address), dims.data(), strides.data(),
+    driver.check(driver.tensorMapEncodeTiled(&map, type, unsigned(rank), const_cast<void *>(address), dims.data(), strides.data(),
                                                tile.data(), steps.data(), INTERLEAVE_NONE, swizzle, PROMOTION_128B, OUTSIDE_IS_ZERO),
                  "a descriptor of a tensor");
     return map;
