@@ -7,8 +7,9 @@
   verify.py launches 10000   each winner so many times on its own shape; the last answer must be the first
   verify.py sweep            times beside PyTorch's backends on the tuned shapes, winners and candidates (--out FILE)
   verify.py compile 20       compiles draws and shows registers and spills; needs no GPU
-  verify.py winners          checks and shows winners.json; with STUDY.json ..., as `kiln studies show --json` prints
-                             them, puts their winners in first (--date YYYY-MM-DD)
+  verify.py winners          checks and shows winners.json; with FILE.json ..., what `kiln studies show --json` prints
+                             puts the studies' winners in first, what `kiln verify --json` prints new times (--date
+                             YYYY-MM-DD)
   verify.py repeat 'JSON'    one failure again, from the line that told of it
 
 Winners are checked against kiln.toml before anything else. Draws run in worker processes that are replaced when they
