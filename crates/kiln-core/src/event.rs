@@ -234,6 +234,9 @@ pub struct Winner {
     /// Samples of each round of fresh processes, in nanoseconds per launch.
     pub baseline_rounds_ns: Vec<Vec<f64>>,
     pub winner_rounds_ns: Vec<Vec<f64>>,
+    /// Its median in a process of its own, where the samples are from one like a Python baseline's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_ns: Option<f64>,
     /// The same pair with the caches in the state that was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_caches: Option<OtherCaches>,

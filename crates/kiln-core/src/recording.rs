@@ -530,6 +530,7 @@ mod tests {
                         comparison: verdict::compare(&rounds, &rounds, 0.03, 1),
                         baseline_rounds_ns: rounds.clone(),
                         winner_rounds_ns: rounds,
+                        alone_ns: None,
                         other_caches: None,
                         energy_mj: None,
                         acceptance: None,

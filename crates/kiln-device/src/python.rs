@@ -14,6 +14,7 @@ pub const CHILD: &str = concat!(
     include_str!("python/pipes.py"),
     include_str!("python/arrays.py"),
     include_str!("python/problem.py"),
+    include_str!("python/kernel.py"),
     include_str!("python/timing.py"),
     include_str!("python/child.py"),
 );

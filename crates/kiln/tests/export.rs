@@ -518,6 +518,17 @@ fn a_cuda_kernel_is_launched_alike_from_every_language() {
     );
     assert!(from_cpp.contains(&format!("attribute 8 = {}", geometry["shared_bytes"])));
 
+    // In a process like a Python baseline's, where it is timed beside one.
+    let mut command = Command::new("python3");
+    command
+        .arg(here("record_kernel.py"))
+        .arg(project.root.join("cubin"))
+        .arg(repository().join("crates/kiln-device/src/python"));
+    match Command::new("python3").arg("--version").output() {
+        Ok(_) => assert_eq!(recorded("kernel", &mut command), from_cpp),
+        Err(_) => eprintln!("skipped: no python3"),
+    }
+
     let Some(python) = python_with_torch() else {
         return;
     };

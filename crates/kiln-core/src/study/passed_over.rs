@@ -87,6 +87,7 @@ mod tests {
                 comparison: verdict::compare(&rounds, &rounds, 0.02, 1),
                 baseline_rounds_ns: rounds.clone(),
                 winner_rounds_ns: rounds.clone(),
+                alone_ns: None,
                 other_caches: None,
                 energy_mj: None,
                 acceptance: None,

@@ -95,6 +95,12 @@ class Child:
         self.device_nanos = 0
         path = os.path.realpath(path)
         self.folder = os.path.dirname(path)
+        if is_image(path):
+            if not (self.torch and self.torch.cuda):
+                raise self.without("has no torch that finds a GPU")
+            self.library = self.torch
+            self.function, self.function_name = Kernel(self.torch.torch, path, symbol), symbol
+            return
         if self.folder not in sys.path:
             sys.path.insert(0, self.folder)
         if not self.torch and not self.numpy:
@@ -158,9 +164,11 @@ class Child:
         return self.torch or self.numpy
 
     def forget(self):
-        self.function = None
         self.current = None
         self.problems.clear()
+        if isinstance(self.function, Kernel):
+            self.function.unload()
+        self.function = None
         if self.library:
             self.library.release()
 
@@ -204,7 +212,10 @@ class Child:
             self.problems.clear()
             self.library.release()
             problem = Problem(spec, payload, self.library, self.wide)
-        problem.bind(self.function, self.function_name)
+        if isinstance(self.function, Kernel):
+            problem.bind_kernel(self.function, self.function_name, spec["launch"])
+        else:
+            problem.bind(self.function, self.function_name)
         return problem
 
     def ready(self):

@@ -114,6 +114,12 @@ class Problem:
         self.function_name = name
         self.call = lambda: function(*positional, **named)
 
+    def bind_kernel(self, kernel, name, launch):
+        """A kernel takes everything, and writes its results in place."""
+        self.untaken = []
+        self.function_name = name
+        self.call = kernel.bind(self, launch)
+
     def assign(self, returned):
         """Which returned value is which result. A result the function took and did not return was
         written in place."""

@@ -15,13 +15,14 @@ argument order; the last few problems are remembered by shape and seed, and an e
 same one again, comes back to one of them with its captured calls. The function is called by keyword
 with whatever its parameters name: arguments of the kernel, or dimensions of the shape. It returns
 its outputs (one value, a tuple in argument order, or a dictionary), or writes into the outputs it
-takes as parameters.
+takes as parameters. Where the file is a kernel's image, it is launched instead, as a package in Python
+would: captured and timed by the very code that times a baseline.
 
 Buffers are torch tensors, on the GPU if torch can use one. They are NumPy arrays if torch is
 missing or if the user's file imports NumPy and not torch. Needs Python 3.8.
 
 The parts of this program are joined into one text, in this order: start, pipes, arrays, problem,
-timing, child.
+kernel, timing, child.
 """
 
 import sys

@@ -163,12 +163,12 @@ impl<'a> LiveBench<'a> {
     }
 
     /// What will be needed soon and takes long to start: workers on a GPU, and of Python one for
-    /// each implementation to be measured and one for the confirmation.
+    /// each implementation to be measured and two for the confirmation.
     fn start_early(&mut self) -> Result<(), Failure> {
         self.crew.start_early().map_err(|end| broken(&end))?;
         let kind = &self.baseline.program.worker;
         if matches!(kind, WorkerKind::Python(_)) {
-            while self.python.len() < 2 + self.task.also_sources()?.len() {
+            while self.python.len() < 3 + self.task.also_sources()?.len() {
                 let starting = Worker::start(kind).map_err(|end| broken(&end))?;
                 self.python.push(starting);
             }
@@ -430,9 +430,11 @@ impl Bench for LiveBench<'_> {
         };
         let both = candidates.first().map(|candidate| &candidate.contender);
         started.truncate(both.map_or(0, on_gpu) + on_gpu(&self.baseline));
-        let python = match (&self.baseline.program.worker, self.python.pop()) {
-            (WorkerKind::Python(_), Some(started)) => started.greet().ok(),
-            _ => None,
+        let python = match &self.baseline.program.worker {
+            WorkerKind::Python(_) => {
+                [self.python.pop(), self.python.pop()].map(|started| started?.greet().ok())
+            }
+            _ => Default::default(),
         };
         Confirmer {
             task: self.task,

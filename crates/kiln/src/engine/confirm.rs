@@ -7,6 +7,7 @@ mod acceptance;
 mod arena;
 mod checked;
 mod fresh;
+pub(super) mod in_python;
 pub mod sanitizer;
 mod suspicion;
 
@@ -23,9 +24,10 @@ use arena::{Arena, Corner, Side};
 use super::compile_pool::CompilePool;
 use super::evaluate::{self, Contender, Place, Stop};
 use super::oracle::Oracle;
-use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd, WorkerKind};
+use super::worker::{OUTSIDE_KILLS_FORGIVEN, Starting, Worker, WorkerEnd};
 use super::{Stream, broken};
 use crate::exit::{Exit, Failure};
+use crate::printer;
 use crate::task::Task;
 
 /// Fewer than this many samples per process cannot tell anything.
@@ -48,6 +50,22 @@ pub(super) struct Duel {
     fresh_inputs: Option<FreshInputs>,
 }
 
+/// What rounds of duels left.
+#[derive(Default)]
+struct Fought {
+    baseline: Vec<Vec<f64>>,
+    candidate: Vec<Vec<f64>>,
+    other_caches: Option<OtherCaches>,
+    energy_mj: Option<EnergyPair>,
+    fresh_inputs: Option<FreshInputs>,
+}
+
+impl Fought {
+    fn candidate_ns(&self) -> f64 {
+        stats::median(&self.candidate.concat())
+    }
+}
+
 /// The side of a duel that failed, and how.
 pub(super) enum Lost {
     Baseline(Outcome),
@@ -63,9 +81,9 @@ pub struct Confirmer<'a> {
     pub secret: u64,
     /// Told before each step.
     pub status: &'a mut dyn FnMut(&str),
-    /// A baseline in Python keeps its process: importing PyTorch anew for every round would take
-    /// longer than all the rest.
-    pub python: Option<Worker>,
+    /// What runs in Python keeps its process, baseline and candidate each its own: importing PyTorch
+    /// anew for every round would take longer than all the rest.
+    pub python: [Option<Worker>; 2],
     /// Workers for the next duel.
     pub started: Vec<Starting>,
     /// Those of the last duel, where the next one is to have them.
@@ -198,48 +216,83 @@ impl Confirmer<'_> {
         per_round: usize,
     ) -> Result<Result<(Winner, Option<FreshInputs>), Outcome>, Failure> {
         let margin = self.task.manifest().confirm.margin;
-        let (mut baseline_rounds_ns, mut winner_rounds_ns) = (Vec::new(), Vec::new());
-        let (mut other_caches, mut energy_mj, mut fresh_inputs) = (None, None, None);
+        let contender = &candidate.contender;
+        let beside = in_python::beside(self.baseline, contender);
+        // What a kernel might do to be taken for faster than it is, is looked for in kiln's own process.
+        let of_its_own = if beside.is_some() { 1 } else { rounds };
+        let mut fought = match self.fight(contender, of_its_own, per_round, true)? {
+            Ok(fought) => fought,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let mut alone_ns = None;
+        if let Some(beside) = beside {
+            let alone = fought.candidate_ns();
+            let together = self.fight(&beside, rounds, per_round, false)?;
+            match in_python::judged(alone, together, Fought::candidate_ns) {
+                Ok(together) => {
+                    (fought.baseline, fought.candidate) = (together.baseline, together.candidate);
+                    alone_ns = Some(alone);
+                }
+                Err(why) => {
+                    printer::talk(&why);
+                    fought = match self.fight(contender, rounds, per_round, true)? {
+                        Ok(fought) => fought,
+                        Err(outcome) => return Ok(Err(outcome)),
+                    };
+                }
+            }
+        }
+        let comparison = verdict::compare(&fought.baseline, &fought.candidate, margin, self.secret);
+        let winner = Winner {
+            trial: candidate.trial.number,
+            config: candidate.trial.config.clone(),
+            comparison,
+            baseline_rounds_ns: fought.baseline,
+            winner_rounds_ns: fought.candidate,
+            alone_ns,
+            other_caches: fought.other_caches,
+            energy_mj: fought.energy_mj,
+            acceptance: None,
+        };
+        Ok(Ok((winner, fought.fresh_inputs)))
+    }
+
+    /// So many rounds; with the last one what is shown beside the verdict, if it is asked for.
+    fn fight(
+        &mut self,
+        contender: &Contender,
+        rounds: usize,
+        per_round: usize,
+        extras: bool,
+    ) -> Result<Result<Fought, Outcome>, Failure> {
+        let mut fought = Fought::default();
         for round in 0..rounds {
             (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
             let seed = self.seed_of(Stream::Final, round as u64);
             let last = round + 1 == rounds;
             let turn = Turn {
-                extras: last,
+                extras: extras && last,
                 more_follow: !last,
                 keep_processes: false,
             };
-            match self.duel(&candidate.contender, per_round, seed, turn)? {
-                Ok(duel) => {
-                    if let Some(fault) = evaluate::below_floor(self.task, &duel.candidate_ns) {
-                        return Ok(Err(Outcome::Wrong(Mismatch {
-                            shape: self.task.manifest().target().name.clone(),
-                            phase: Phase::Sample,
-                            fault,
-                        })));
-                    }
-                    other_caches = other_caches.or(duel.other_caches);
-                    energy_mj = energy_mj.or(duel.energy_mj);
-                    fresh_inputs = fresh_inputs.or(duel.fresh_inputs);
-                    baseline_rounds_ns.push(duel.baseline_ns);
-                    winner_rounds_ns.push(duel.candidate_ns);
-                }
+            let duel = match self.duel(contender, per_round, seed, turn)? {
+                Ok(duel) => duel,
                 Err(outcome) => return Ok(Err(outcome)),
+            };
+            if let Some(fault) = evaluate::below_floor(self.task, &duel.candidate_ns) {
+                return Ok(Err(Outcome::Wrong(Mismatch {
+                    shape: self.task.manifest().target().name.clone(),
+                    phase: Phase::Sample,
+                    fault,
+                })));
             }
+            fought.other_caches = fought.other_caches.or(duel.other_caches);
+            fought.energy_mj = fought.energy_mj.or(duel.energy_mj);
+            fought.fresh_inputs = fought.fresh_inputs.or(duel.fresh_inputs);
+            fought.baseline.push(duel.baseline_ns);
+            fought.candidate.push(duel.candidate_ns);
         }
-        let comparison =
-            verdict::compare(&baseline_rounds_ns, &winner_rounds_ns, margin, self.secret);
-        let winner = Winner {
-            trial: candidate.trial.number,
-            config: candidate.trial.config.clone(),
-            comparison,
-            baseline_rounds_ns,
-            winner_rounds_ns,
-            other_caches,
-            energy_mj,
-            acceptance: None,
-        };
-        Ok(Ok((winner, fresh_inputs)))
+        Ok(Ok(fought))
     }
 
     /// What decides the inputs of one duel. Every process of a GPU meets its inputs for the first
@@ -282,15 +335,25 @@ impl Confirmer<'_> {
 
     /// Both start side by side.
     fn start_both(&mut self, candidate: &Contender) -> Result<[Worker; 2], Failure> {
-        let challenger = self.start(candidate)?;
-        let baseline = match self.python.take() {
-            Some(worker) => worker,
-            None => {
-                let starting = self.start(self.baseline)?;
-                greet(starting, self.baseline)?
-            }
+        let [baseline, challenger] =
+            [(0, self.baseline), (1, candidate)].map(|(side, contender)| {
+                match in_python::is_in(contender) {
+                    true => self.python[side].take().map(Starting::ready),
+                    false => None,
+                }
+            });
+        let challenger = match challenger {
+            Some(kept) => kept,
+            None => self.start(candidate)?,
         };
-        Ok([baseline, greet(challenger, candidate)?])
+        let baseline = match baseline {
+            Some(kept) => kept,
+            None => self.start(self.baseline)?,
+        };
+        Ok([
+            greet(baseline, self.baseline)?,
+            greet(challenger, candidate)?,
+        ])
     }
 
     /// A duel for the candidate's sake: nothing goes on without the baseline. `Ok(Err(outcome))`: the candidate failed.
@@ -322,7 +385,6 @@ impl Confirmer<'_> {
     ) -> Result<Result<Duel, Lost>, Failure> {
         let mut forgiven = 0;
         loop {
-            let python = matches!(self.baseline.program.worker, WorkerKind::Python(_));
             let [baseline, challenger] = match self.kept.take() {
                 Some(workers) => workers,
                 None => self.start_both(candidate)?,
@@ -350,7 +412,7 @@ impl Confirmer<'_> {
                     if turn.more_follow {
                         self.start_next(candidate)?;
                     }
-                    self.python = dismiss(corners, python);
+                    self.dismiss(corners);
                     return Ok(Ok(duel));
                 }
                 Err(stop) => stop,
@@ -369,24 +431,29 @@ impl Confirmer<'_> {
             if acting == Side::Baseline {
                 return Ok(Err(Lost::Baseline(outcome)));
             }
-            self.python = dismiss(corners, python);
+            // A candidate that failed has no process to keep.
+            let [baseline, candidate] = corners;
+            self.dismiss([baseline]);
+            drop(candidate);
             return Ok(Err(Lost::Candidate(outcome)));
         }
     }
-}
 
-/// Ends the workers of a duel side by side, for a GPU's take their time; keeps the baseline's
-/// where it is to be used again.
-fn dismiss(corners: [Corner<'_>; 2], keep_baseline: bool) -> Option<Worker> {
-    let [baseline, candidate] = corners.map(|corner| corner.worker);
-    if keep_baseline {
-        return Some(baseline);
+    /// Ends the workers of a duel side by side, for a GPU's take their time; keeps those in Python.
+    fn dismiss<const SIDES: usize>(&mut self, corners: [Corner<'_>; SIDES]) {
+        let mut ended = Vec::new();
+        for (side, corner) in corners.into_iter().enumerate() {
+            match in_python::is_in(corner.contender) {
+                true => self.python[side] = Some(corner.worker),
+                false => ended.push(corner.worker),
+            }
+        }
+        std::thread::scope(|scope| {
+            for worker in ended {
+                scope.spawn(|| drop(worker));
+            }
+        });
     }
-    std::thread::scope(|scope| {
-        scope.spawn(|| drop(baseline));
-        drop(candidate);
-    });
-    None
 }
 
 /// One killed from outside before it has done anything is simply replaced.

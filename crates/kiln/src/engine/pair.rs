@@ -37,7 +37,7 @@ pub fn compare(
         baseline_ns: 0.0,
         secret,
         status: &mut |_| {},
-        python: None,
+        python: Default::default(),
         started: Vec::new(),
         kept: None,
         pool: None,

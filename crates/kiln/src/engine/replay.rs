@@ -137,6 +137,7 @@ impl<'a> ReplayBench<'a> {
             comparison: verdict::compare(&baseline_rounds_ns, &winner_rounds_ns, margin, secret),
             baseline_rounds_ns,
             winner_rounds_ns,
+            alone_ns: entrant.won.and_then(|won| won.alone_ns),
             other_caches: entrant.won.and_then(|won| won.other_caches),
             energy_mj: entrant.won.and_then(|won| won.energy_mj),
             acceptance: entrant.won.and_then(|won| won.acceptance.clone()),

@@ -15,22 +15,24 @@ pub struct Standby {
     pub python: Option<Starting>,
     /// The last shape's, with the reference at work.
     pub oracle: Option<Oracle>,
-    /// Python for the baseline of the comparison that comes.
-    baseline: Option<Starting>,
+    /// Python for both sides of the comparison that comes.
+    both: [Option<Starting>; 2],
 }
 
 impl Standby {
-    /// A baseline in Python may import PyTorch while answers are checked.
+    /// Where the baseline is in Python, both sides import PyTorch while answers are checked.
     pub fn start(&mut self, baseline: &Contender) -> Result<(), Failure> {
         let kind = &baseline.program.worker;
-        self.baseline = match kind {
-            WorkerKind::Python(_) => Some(Worker::start(kind).map_err(|end| broken(&end))?),
-            _ => None,
-        };
+        for side in &mut self.both {
+            *side = match kind {
+                WorkerKind::Python(_) => Some(Worker::start(kind).map_err(|end| broken(&end))?),
+                _ => None,
+            };
+        }
         Ok(())
     }
 
-    pub fn take_baseline(&mut self) -> Option<Worker> {
-        self.baseline.take()?.greet().ok()
+    pub fn take_both(&mut self) -> [Option<Worker>; 2] {
+        self.both.each_mut().map(|side| side.take()?.greet().ok())
     }
 }

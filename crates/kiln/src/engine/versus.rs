@@ -5,17 +5,19 @@
 
 use std::time::{Duration, Instant};
 
+use kiln_core::stats;
 use kiln_core::trial::Outcome;
 use kiln_core::verdict::Verdict;
 use kiln_core::verdict::sequential::{Design, Look, Rounds};
 
 use super::Stream;
-use super::confirm::{Confirmer, Lost, Turn};
+use super::confirm::{Confirmer, Duel, Lost, Turn, in_python};
 use super::evaluate::Contender;
 use super::oracle::Oracle;
 use super::sampling::Style;
 use super::standby::Standby;
 use crate::exit::{Exit, Failure};
+use crate::printer;
 use crate::task::Task;
 
 /// Fewer samples per process cannot tell anything.
@@ -161,75 +163,136 @@ pub fn judge(
         baseline_ns: 0.0,
         secret: sides.secret,
         status: &mut quiet,
-        python: standby.take_baseline(),
+        python: standby.take_both(),
         started: std::mem::take(&mut standby.fresh),
         kept: None,
         pool: None,
     };
-    let began = Instant::now();
-    let mut times = Rounds::default();
-    let mut cycles = Some(Rounds::default());
-    let last = plan.looks.last().copied().unwrap_or(1);
-    let mut judged = None;
-    let (mut round, mut interrupted, mut samples) = (0, 0, 0);
-    for (index, until) in plan.looks.iter().enumerate() {
-        let mut out_of_time = false;
-        while round < *until && !out_of_time {
-            (sides.status)(&format!("round {} of {last} at most", round + 1));
-            let turn = Turn {
-                extras: plan.catch_cheats && round == 0,
-                more_follow: true,
-                // On a GPU starting processes takes longer than all the rest, and where buffers lie
-                // matters, not which process has them: two rounds share a pair of them.
-                keep_processes: sides.task.is_cuda() && round % 2 == 0,
-            };
-            let seed = confirmer.seed_of(Stream::Final, round as u64);
-            let fought = confirmer.duel_of_equals(sides.candidate, plan.per_round, seed, turn)?;
-            let duel = match fought {
-                Ok(duel) => duel,
-                Err(Lost::Baseline(outcome)) => return Ok(Err(Fallen::new(Side::A, outcome))),
-                Err(Lost::Candidate(outcome)) => return Ok(Err(Fallen::new(Side::B, outcome))),
-            };
-            round += 1;
-            interrupted += duel.interrupted;
-            samples += duel.baseline_ns.len() + duel.candidate_ns.len();
-            cycles = cycles
-                .zip(duel.clocks_mhz.as_ref())
-                .map(|(so_far, clocks)| {
-                    with_cycles(so_far, clocks, &duel.baseline_ns, &duel.candidate_ns)
-                });
-            times.baseline.push(duel.baseline_ns);
-            times.candidate.push(duel.candidate_ns);
-            out_of_time = began.elapsed() >= plan.patience && round >= plan.looks[0];
-        }
-        // The first look has too few rounds to call a difference.
-        let look = plan
-            .design
-            .look(&times, cycles.as_ref(), index > 0, sides.secret);
-        let decided = look.verdict != Verdict::Undecided;
-        let is_last = index + 1 == plan.looks.len();
-        let ended = match (decided, is_last, out_of_time) {
-            (true, _, _) => Some(Ended::Decided),
-            (false, true, _) => Some(Ended::AllLooks),
-            (false, false, true) => Some(Ended::OutOfTime),
-            (false, false, false) => None,
+    let mut rounds = Looking {
+        confirmer: &mut confirmer,
+        plan,
+        status: sides.status,
+    };
+    let judged = match in_python::beside(sides.baseline, sides.candidate) {
+        None => rounds.look(sides.candidate, plan.catch_cheats),
+        Some(beside) => rounds.beside(sides.candidate, &beside),
+    };
+    standby.fresh = std::mem::take(&mut confirmer.started);
+    judged
+}
+
+/// A comparison under way.
+struct Looking<'a, 'c> {
+    confirmer: &'a mut Confirmer<'c>,
+    plan: &'a Plan,
+    status: &'a mut dyn FnMut(&str),
+}
+
+impl Looking<'_, '_> {
+    /// The candidate in a process like the baseline's, once nothing was found against it in kiln's own.
+    fn beside(
+        &mut self,
+        candidate: &Contender,
+        beside: &Contender,
+    ) -> Result<Result<Judged, Fallen>, Failure> {
+        let alone = match self.round(candidate, 0, self.plan.catch_cheats)? {
+            Ok(duel) => stats::median(&duel.candidate_ns),
+            Err(fallen) => return Ok(Err(fallen)),
         };
-        if let Some(ended) = ended {
-            judged = Some((look, index + 1, ended));
-            break;
+        let judged = match self.look(beside, false)? {
+            Err(fallen) if fallen.side == Side::A => return Ok(Err(fallen)),
+            judged => judged.map_err(|fallen| fallen.outcome),
+        };
+        let candidate_ns = |judged: &Judged| judged.look.comparison.candidate_ns;
+        match in_python::judged(alone, judged, candidate_ns) {
+            Ok(judged) => Ok(Ok(judged)),
+            Err(why) => {
+                printer::talk(&why);
+                self.look(candidate, self.plan.catch_cheats)
+            }
         }
     }
-    standby.fresh = std::mem::take(&mut confirmer.started);
-    let (look, looks, ended) =
-        judged.ok_or_else(|| Failure::new(Exit::Bug, "a comparison was planned without a look"))?;
-    Ok(Ok(Judged {
-        look,
-        times,
-        rounds: round,
-        interrupted: interrupted as f64 / samples.max(1) as f64,
-        looks,
-        ended,
-    }))
+
+    fn round(
+        &mut self,
+        candidate: &Contender,
+        round: usize,
+        extras: bool,
+    ) -> Result<Result<Duel, Fallen>, Failure> {
+        let turn = Turn {
+            extras,
+            more_follow: true,
+            // On a GPU starting processes takes longer than all the rest, and where buffers lie
+            // matters, not which process has them: two rounds share a pair of them.
+            keep_processes: self.confirmer.task.is_cuda() && round.is_multiple_of(2),
+        };
+        let seed = self.confirmer.seed_of(Stream::Final, round as u64);
+        let fought = self
+            .confirmer
+            .duel_of_equals(candidate, self.plan.per_round, seed, turn)?;
+        Ok(fought.map_err(|lost| match lost {
+            Lost::Baseline(outcome) => Fallen::new(Side::A, outcome),
+            Lost::Candidate(outcome) => Fallen::new(Side::B, outcome),
+        }))
+    }
+
+    fn look(
+        &mut self,
+        candidate: &Contender,
+        catch_cheats: bool,
+    ) -> Result<Result<Judged, Fallen>, Failure> {
+        let plan = self.plan;
+        let began = Instant::now();
+        let mut times = Rounds::default();
+        let mut cycles = Some(Rounds::default());
+        let last = plan.looks.last().copied().unwrap_or(1);
+        let (mut round, mut interrupted, mut samples) = (0, 0, 0);
+        for (index, until) in plan.looks.iter().enumerate() {
+            let mut out_of_time = false;
+            while round < *until && !out_of_time {
+                (self.status)(&format!("round {} of {last} at most", round + 1));
+                let duel = match self.round(candidate, round, catch_cheats && round == 0)? {
+                    Ok(duel) => duel,
+                    Err(fallen) => return Ok(Err(fallen)),
+                };
+                round += 1;
+                interrupted += duel.interrupted;
+                samples += duel.baseline_ns.len() + duel.candidate_ns.len();
+                cycles = cycles
+                    .zip(duel.clocks_mhz.as_ref())
+                    .map(|(so_far, clocks)| {
+                        with_cycles(so_far, clocks, &duel.baseline_ns, &duel.candidate_ns)
+                    });
+                times.baseline.push(duel.baseline_ns);
+                times.candidate.push(duel.candidate_ns);
+                out_of_time = began.elapsed() >= plan.patience && round >= plan.looks[0];
+            }
+            // The first look has too few rounds to call a difference.
+            let look = plan
+                .design
+                .look(&times, cycles.as_ref(), index > 0, self.confirmer.secret);
+            let decided = look.verdict != Verdict::Undecided;
+            let is_last = index + 1 == plan.looks.len();
+            let ended = match (decided, is_last, out_of_time) {
+                (true, _, _) => Ended::Decided,
+                (false, true, _) => Ended::AllLooks,
+                (false, false, true) => Ended::OutOfTime,
+                (false, false, false) => continue,
+            };
+            return Ok(Ok(Judged {
+                look,
+                times,
+                rounds: round,
+                interrupted: interrupted as f64 / samples.max(1) as f64,
+                looks: index + 1,
+                ended,
+            }));
+        }
+        Err(Failure::new(
+            Exit::Bug,
+            "a comparison was planned without a look",
+        ))
+    }
 }
 
 /// Cycles of a launch: nanoseconds by the clock while it ran.

@@ -336,7 +336,7 @@ impl<'a> Court<'a> {
             baseline_ns: candidate_ns,
             secret: SECRET,
             status: &mut |_| {},
-            python: None,
+            python: Default::default(),
             started: Vec::new(),
             kept: None,
             pool: Some(self.pool),

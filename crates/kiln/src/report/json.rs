@@ -99,6 +99,7 @@ fn on_gpu(study: &Study) -> Value {
         Some(resources) => json!({
             "resources": resources,
             "occupancy": facts.and_then(|c| c.occupancy),
+            "alone_ns": winner.alone_ns,
             "other_caches": winner.other_caches,
             "energy_mj": winner.energy_mj,
         }),

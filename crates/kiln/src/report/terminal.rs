@@ -169,6 +169,12 @@ fn beside_the_verdict(study: &Study, winner: &Winner) -> Vec<String> {
             super::trust::accepted_text(acceptance)
         ));
     }
+    if let Some(alone_ns) = winner.alone_ns {
+        lines.push(format!(
+            "  in Python both were timed in processes like the baseline's; alone in one the winner takes {}",
+            human_ns(alone_ns)
+        ));
+    }
     if let Some(other) = winner.other_caches {
         let state = match other.caches {
             Caches::Cold => "cold",
