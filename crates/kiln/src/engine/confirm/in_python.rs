@@ -46,9 +46,8 @@ pub fn judged<T>(
             _ => return Ok(beside),
         },
     };
-    Err(format!(
-        "note: the kernel is timed in a process of its own, not in one like the baseline's: {why}"
-    ))
+    let note = "the kernel is timed in a process of its own, not in one like the baseline's";
+    Err(format!("note: {note}: {why}"))
 }
 
 #[cfg(test)]
