@@ -81,8 +81,8 @@ pub struct Confirmer<'a> {
     pub secret: u64,
     /// Told before each step.
     pub status: &'a mut dyn FnMut(&str),
-    /// What runs in Python keeps its process, baseline and candidate each its own: importing PyTorch
-    /// anew for every round would take longer than all the rest.
+    /// What runs in Python keeps its process for some rounds, baseline and candidate each its own:
+    /// importing PyTorch anew for every one would take longer than all the rest.
     pub python: [Option<Worker>; 2],
     /// Workers for the next duel.
     pub started: Vec<Starting>,
@@ -268,6 +268,9 @@ impl Confirmer<'_> {
         let mut fought = Fought::default();
         for round in 0..rounds {
             (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
+            if in_python::begins_anew(contender, round) {
+                self.python = Default::default();
+            }
             let seed = self.seed_of(Stream::Final, round as u64);
             let last = round + 1 == rounds;
             let turn = Turn {

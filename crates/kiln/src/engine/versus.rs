@@ -219,6 +219,9 @@ impl Looking<'_, '_> {
         round: usize,
         extras: bool,
     ) -> Result<Result<Duel, Fallen>, Failure> {
+        if in_python::begins_anew(candidate, round) {
+            self.confirmer.python = Default::default();
+        }
         let turn = Turn {
             extras,
             more_follow: true,
