@@ -164,11 +164,12 @@ class Child:
         return self.torch or self.numpy
 
     def forget(self):
+        function, self.function = self.function, None
         self.current = None
         self.problems.clear()
-        if isinstance(self.function, Kernel):
-            self.function.unload()
-        self.function = None
+        # Behind the graphs that launch it.
+        if isinstance(function, Kernel):
+            function.unload()
         if self.library:
             self.library.release()
 
