@@ -109,6 +109,60 @@ fn a_sound_task_is_admitted_and_the_record_says_what_was_tried() {
     }
 }
 
+const SUM: &str = "void sum(const float *x, float *out, int n) {\n    float s = 0;\n    \
+    for (int i = 0; i < n; i++) s += x[i];\n    *out = s;\n}\n";
+
+#[test]
+fn a_first_manifest_for_a_sum_is_admitted_and_its_own_baseline_passes() {
+    let project = Project::new();
+    project.write("sum.c", SUM);
+    let output = project.run(&["init", "sum.c"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    assert!(manifest.contains("1e-4 * sqrt(N)"), "{manifest}");
+    // Each time on other inputs.
+    for _ in 0..3 {
+        let output = project.run(&["check", "--admit"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(said.contains("admitted"), "{said}");
+    }
+}
+
+/// What stands behind `mark` in a hint, up to the next backquote.
+fn hinted<'s>(said: &'s str, mark: &str) -> Option<&'s str> {
+    said.split_once(mark)?.1.split('`').next()
+}
+
+#[test]
+fn hints_about_a_sum_lead_to_a_task_that_is_admitted() {
+    let project = Project::new();
+    project.write("sum.c", SUM);
+    assert!(project.run(&["init", "sum.c"]).status.success());
+    let first = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let (mut tolerance, mut admits) = (
+        "{ rtol = 1e-7, atol = \"1e-7 * sqrt(N)\" }".to_string(),
+        String::new(),
+    );
+    for round in 0..8 {
+        let usual = "{ rtol = 1e-4, atol = \"1e-4 * sqrt(N)\" }";
+        let manifest = first.replace(usual, &tolerance);
+        assert_ne!(manifest, first, "{tolerance}");
+        project.write("kiln.toml", &format!("{manifest}\n[tolerance]\n{admits}\n"));
+        let output = project.run(&["check", "--admit"]);
+        let said = text(&output.stderr);
+        if output.status.success() {
+            assert!(round > 0, "nothing can be as near as that");
+            return;
+        }
+        tolerance = hinted(&said, "`tolerance = ").expect(&said).to_string();
+        if let Some(words) = hinted(&said, "`admits = ") {
+            admits = format!("admits = {words}");
+        }
+    }
+    panic!("the hints lead nowhere; the last one was {tolerance} {admits}");
+}
+
 #[test]
 fn a_tolerance_that_zeros_would_pass_is_refused() {
     let task = Task {
