@@ -249,6 +249,28 @@ fn an_accepted_weakness_is_said_with_the_verdict() {
 }
 
 #[test]
+fn an_accepted_weakness_is_said_of_several_shapes_and_of_a_package() {
+    let project = Task {
+        more: "[tolerance]\nf32 = 1e-2\nadmits = [\"tf32\", \"bf16\"]\n",
+        ..SOUND
+    }
+    .project();
+    let said = text(&project.run(&["tune", "--shapes", "target,small"]).stdout);
+    let note = "the check does not tell tf32, bf16, which the manifest accepts";
+    assert_eq!(said.matches(note).count(), 1, "{said}");
+    let out = ["--to", "json", "--out", "package", "--unconfirmed"];
+    let exported = project.run(&[&["export"], &out[..]].concat());
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let said = text(&project.run(&["verify", "package", "--answers"]).stdout);
+    assert!(
+        said.contains("need not tell tf32, bf16, which the manifest accepts"),
+        "{said}"
+    );
+    let document = project.json(&["verify", "package", "--answers", "--json"], &[0]);
+    assert_eq!(document["admits"].to_string(), "[\"tf32\",\"bf16\"]");
+}
+
+#[test]
 fn the_default_for_f16_tells_bf16() {
     let half = Task {
         dtype: "f16",

@@ -52,7 +52,7 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
         "schema_version": 1, "package": args.package.display().to_string(), "kernel": verified.package.kernel,
         "target": verified.package.target, "device": verified.device, "confirmed": verified.package.confirmed,
         "changed_files": verified.problems, "made_files": verified.made, "shapes": shapes,
-        "left_out": verified.left_out, "exit_code": exit as i32,
+        "left_out": verified.left_out, "admits": verified.admits, "exit_code": exit as i32,
     })
 }
 
@@ -85,6 +85,12 @@ fn table(verified: &Verified) -> String {
     let standing = Standing::of_all(&verified.package.dispatch);
     if standing != Standing::Confirmed {
         lines.push(format!("  note      {}", standing.sentence()));
+    }
+    if !verified.admits.is_empty() {
+        lines.push(format!(
+            "  note      the check of the answers need not tell {}, which the manifest accepts (`admits`)",
+            verified.admits.join(", ")
+        ));
     }
     let width = verified
         .shapes
