@@ -2,6 +2,7 @@
 
 use super::beside::OPTIONS;
 use super::guess::Guess;
+use super::shared::SharedArray;
 use super::source::words;
 use super::{Plan, Tunable, Tunables, quoted};
 
@@ -76,6 +77,9 @@ pub(super) fn write(plan: &Plan) -> String {
         line("[launch]");
         line(&format!("grid = {}", launch.grid));
         line(&format!("block = {}", launch.block));
+        for text in shared(&plan.shared, &launch.threads) {
+            line(&text);
+        }
         line("");
     }
     for text in work(&plan.guess) {
@@ -173,6 +177,9 @@ struct Launch {
     /// The baseline's and reference's, which know no tunables.
     fixed_grid: String,
     fixed_block: String,
+    /// Of a block, as an expression.
+    threads: String,
+    fixed_threads: String,
 }
 
 impl Launch {
@@ -195,6 +202,8 @@ impl Launch {
                 block: format!("[\"{}\", \"{}\"]", names[0], names[1]),
                 fixed_grid: format!("[\"ceil_div({last}, 16)\", \"ceil_div({first}, 16)\"]"),
                 fixed_block: "[16, 16]".to_string(),
+                threads: names.join(" * "),
+                fixed_threads: "256".to_string(),
             },
             (tunables, is_flat) => {
                 let threads = threads(tunables);
@@ -208,11 +217,56 @@ impl Launch {
                     grid: grid(&threads),
                     block: format!("\"{threads}\""),
                     fixed_grid: grid(&fixed),
-                    fixed_block: fixed,
+                    fixed_block: fixed.clone(),
+                    threads,
+                    fixed_threads: fixed,
                 }
             }
         }
     }
+}
+
+/// What floating types are in a kernel.
+#[derive(Clone, Copy, PartialEq)]
+enum Precision {
+    AsWritten,
+    /// In the reference, which has `double` for each.
+    Double,
+}
+
+/// Bytes of dynamic shared memory, if there is any, by the guess that each thread has one element. All such arrays of a
+/// kernel begin at the same address, so the largest element counts.
+fn dynamic_bytes(shared: &[SharedArray], threads: &str, precision: Precision) -> Option<String> {
+    let dynamic = shared.iter().filter(|array| array.is_dynamic);
+    let size = dynamic.map(|array| match array.dtype {
+        Some(dtype) if dtype.is_float() && precision == Precision::Double => 8,
+        Some(dtype) => dtype.size_bytes(),
+        None => 16,
+    });
+    size.max().map(|size| format!("{size} * {threads}"))
+}
+
+/// What a launch has to say about shared memory, and what it has not.
+fn shared(shared: &[SharedArray], threads: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let named = |is_dynamic: bool| {
+        let names = shared.iter().filter(|array| array.is_dynamic == is_dynamic);
+        let names: Vec<String> = names.map(|array| format!("`{}`", array.name)).collect();
+        names.join(", ")
+    };
+    if let Some(bytes) = dynamic_bytes(shared, threads, Precision::AsWritten) {
+        lines.push(format!(
+            "shared = \"{bytes}\"  # fill in: bytes of {} per block, which the source leaves open; one element per thread is a guess",
+            named(true)
+        ));
+    }
+    if shared.iter().any(|array| !array.is_dynamic) {
+        lines.push(format!(
+            "# {}: the compiler knows the size of it; `shared` is for `extern __shared__` only.",
+            named(false)
+        ));
+    }
+    lines
 }
 
 /// Whether blocks divide the elements among their threads, and not rows among blocks.
@@ -306,6 +360,11 @@ fn reference(plan: &Plan) -> Vec<String> {
             lines.push("# fill in, as in [launch].".to_string());
             lines.push(format!("grid = {}", launch.fixed_grid));
             lines.push(format!("block = {}", launch.fixed_block));
+            if let Some(bytes) =
+                dynamic_bytes(&plan.shared, &launch.fixed_threads, Precision::Double)
+            {
+                lines.push(format!("shared = \"{bytes}\""));
+            }
         }
         return lines;
     }
