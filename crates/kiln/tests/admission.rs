@@ -384,6 +384,23 @@ fn a_reference_that_adds_to_what_memory_held_is_refused_as_such() {
 }
 
 /// A baseline is timed, and would disturb who measures on the same cores.
+/// By one element, where the rest of a cache line is there to be read.
+#[test]
+fn a_reference_that_reads_past_an_input_is_refused_as_such() {
+    for dtype in ["f32", "f64"] {
+        let task = Task {
+            dtype,
+            body: "y[i] = x[i] + x[i + 1];",
+            reference: "y[i] = x[i] + x[i + 1];",
+            ..SOUND
+        };
+        task.is_refused(&[
+            "shape `small`: 1 of 33 elements of the reference's `y`, first at [32], change with what was in memory",
+            "does it read past the end of an input?",
+        ]);
+    }
+}
+
 #[test]
 fn a_baseline_waits_for_its_turn() {
     let project = SOUND.project();
