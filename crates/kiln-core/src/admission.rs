@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
-use crate::numerics::Expected;
+use crate::numerics::{Expected, unit};
 use crate::precision::Coarser;
 
 /// A coarser format is held against a task only where the errors it causes are at least this many
@@ -14,6 +14,14 @@ const TELLING: f64 = 4.0;
 
 /// What a proposed tolerance leaves between itself and the stand-in that has to fail.
 const CLEARANCE: f64 = 1.5;
+
+/// Outputs with no more elements than this, and at least so many numbers behind each of them, are sums or the like.
+const FEW_ELEMENTS: u64 = 16;
+const MANY_SUMMANDS: u64 = 256;
+
+/// What adding positive numbers one after the other loses, in roundings times the root of their number: 0.23 for 2^10 as
+/// for 2^24 numbers drawn from [0, 1), root mean square of 200 sums.
+const LOST_IN_ORDER: f64 = 0.25;
 
 /// What a kernel does instead of its work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -167,6 +175,22 @@ pub fn coarser_output(output: &Expected, format: Coarser) -> Probe {
 /// that.
 pub fn honest_ratio(output: &Expected) -> f64 {
     output.error_ratio(&output.answer(|value| value))
+}
+
+/// How many numbers go into each element of a small output, where it can only be a reduction.
+pub fn summands(output_elements: u64, largest_input: u64) -> Option<u64> {
+    let each = largest_input / output_elements.max(1);
+    (output_elements <= FEW_ELEMENTS && each >= MANY_SUMMANDS).then_some(each)
+}
+
+/// How a right answer fares that is a sum in the output's own type, one number after the other. What is told only by
+/// less than that is not to be held against a task: its own baseline would not pass.
+pub fn summing_ratio(output: &Expected, summands: u64) -> f64 {
+    let Some(unit) = unit(output.dtype) else {
+        return 0.0;
+    };
+    let lost = LOST_IN_ORDER * unit * (summands as f64).sqrt();
+    output.error_ratio(&output.answer(|value| value * (1.0 + lost)))
 }
 
 /// What a coarse stand-in says about a task.

@@ -9,7 +9,8 @@ use crate::input;
 use crate::manifest::{Nonfinite, Tolerance};
 use crate::threads;
 use crate::trial::{NumericFault, WorstElement};
-pub use rounding::tolerance_for;
+pub(crate) use rounding::unit;
+pub use rounding::{SumTolerance, sum_tolerance_for, tolerance_for};
 
 /// A whole output may not be off by more than this in the Euclidean norm, whatever its elements
 /// are allowed singly, unless its tolerance says more.

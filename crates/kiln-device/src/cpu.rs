@@ -236,6 +236,7 @@ impl Backend for CpuBackend {
         }
         let (entry, set) = self.ready(cores)?;
         let pointers = set.pointers();
+        set.surround(poison)?;
         set.make_room_for_snapshot();
         leftovers::strew(poison);
         // SAFETY: `pointers` holds one valid pointer per argument of the wrapper, and the buffers

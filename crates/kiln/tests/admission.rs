@@ -109,6 +109,60 @@ fn a_sound_task_is_admitted_and_the_record_says_what_was_tried() {
     }
 }
 
+const SUM: &str = "void sum(const float *x, float *out, int n) {\n    float s = 0;\n    \
+    for (int i = 0; i < n; i++) s += x[i];\n    *out = s;\n}\n";
+
+#[test]
+fn a_first_manifest_for_a_sum_is_admitted_and_its_own_baseline_passes() {
+    let project = Project::new();
+    project.write("sum.c", SUM);
+    let output = project.run(&["init", "sum.c"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let manifest = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    assert!(manifest.contains("1e-4 * sqrt(N)"), "{manifest}");
+    // Each time on other inputs.
+    for _ in 0..3 {
+        let output = project.run(&["check", "--admit"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(said.contains("admitted"), "{said}");
+    }
+}
+
+/// What stands behind `mark` in a hint, up to the next backquote.
+fn hinted<'s>(said: &'s str, mark: &str) -> Option<&'s str> {
+    said.split_once(mark)?.1.split('`').next()
+}
+
+#[test]
+fn hints_about_a_sum_lead_to_a_task_that_is_admitted() {
+    let project = Project::new();
+    project.write("sum.c", SUM);
+    assert!(project.run(&["init", "sum.c"]).status.success());
+    let first = fs::read_to_string(project.root.join("kiln.toml")).unwrap();
+    let (mut tolerance, mut admits) = (
+        "{ rtol = 1e-7, atol = \"1e-7 * sqrt(N)\" }".to_string(),
+        String::new(),
+    );
+    for round in 0..8 {
+        let usual = "{ rtol = 1e-4, atol = \"1e-4 * sqrt(N)\" }";
+        let manifest = first.replace(usual, &tolerance);
+        assert_ne!(manifest, first, "{tolerance}");
+        project.write("kiln.toml", &format!("{manifest}\n[tolerance]\n{admits}\n"));
+        let output = project.run(&["check", "--admit"]);
+        let said = text(&output.stderr);
+        if output.status.success() {
+            assert!(round > 0, "nothing can be as near as that");
+            return;
+        }
+        tolerance = hinted(&said, "`tolerance = ").expect(&said).to_string();
+        if let Some(words) = hinted(&said, "`admits = ") {
+            admits = format!("admits = {words}");
+        }
+    }
+    panic!("the hints lead nowhere; the last one was {tolerance} {admits}");
+}
+
 #[test]
 fn a_tolerance_that_zeros_would_pass_is_refused() {
     let task = Task {
@@ -192,6 +246,28 @@ fn an_accepted_weakness_is_said_with_the_verdict() {
         document["admission"]["accepted"].as_array().unwrap().len(),
         2
     );
+}
+
+#[test]
+fn an_accepted_weakness_is_said_of_several_shapes_and_of_a_package() {
+    let project = Task {
+        more: "[tolerance]\nf32 = 1e-2\nadmits = [\"tf32\", \"bf16\"]\n",
+        ..SOUND
+    }
+    .project();
+    let said = text(&project.run(&["tune", "--shapes", "target,small"]).stdout);
+    let note = "the check does not tell tf32, bf16, which the manifest accepts";
+    assert_eq!(said.matches(note).count(), 1, "{said}");
+    let out = ["--to", "json", "--out", "package", "--unconfirmed"];
+    let exported = project.run(&[&["export"], &out[..]].concat());
+    assert!(exported.status.success(), "{}", text(&exported.stderr));
+    let said = text(&project.run(&["verify", "package", "--answers"]).stdout);
+    assert!(
+        said.contains("need not tell tf32, bf16, which the manifest accepts"),
+        "{said}"
+    );
+    let document = project.json(&["verify", "package", "--answers", "--json"], &[0]);
+    assert_eq!(document["admits"].to_string(), "[\"tf32\",\"bf16\"]");
 }
 
 #[test]
@@ -308,6 +384,23 @@ fn a_reference_that_adds_to_what_memory_held_is_refused_as_such() {
 }
 
 /// A baseline is timed, and would disturb who measures on the same cores.
+/// By one element, where the rest of a cache line is there to be read.
+#[test]
+fn a_reference_that_reads_past_an_input_is_refused_as_such() {
+    for dtype in ["f32", "f64"] {
+        let task = Task {
+            dtype,
+            body: "y[i] = x[i] + x[i + 1];",
+            reference: "y[i] = x[i] + x[i + 1];",
+            ..SOUND
+        };
+        task.is_refused(&[
+            "shape `small`: 1 of 33 elements of the reference's `y`, first at [32], change with what was in memory",
+            "does it read past the end of an input?",
+        ]);
+    }
+}
+
 #[test]
 fn a_baseline_waits_for_its_turn() {
     let project = SOUND.project();

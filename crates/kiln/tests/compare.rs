@@ -439,3 +439,33 @@ fn a_file_that_reads_no_tunable_has_no_config() {
         "`bare.c` reads none of the tunables that `scale.c` reads: the config has no effect on it";
     assert!(notes.contains(said), "{notes}");
 }
+
+#[test]
+fn compilers_speak_of_the_files_a_user_named() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    let broken = format!("int broken = ;\n{}", scale_source(1));
+    project.write("scale.c", &broken);
+    project.commit("broken");
+    project.write("scale.c", &scale_source(1));
+    let said = |a: &str, b: &str| {
+        let arguments = ["compare", a, b, "--json"];
+        let document = project.json(&arguments, &[WRONG]);
+        document["shapes"][0]["outcome"].to_string()
+    };
+    let outcome = said("git:HEAD", "UNROLL=1");
+    assert!(outcome.contains("\"scale.c:1:"), "{outcome}");
+    assert!(!outcome.contains("kiln-tree"), "{outcome}");
+    // Built inside another file, in place of a third.
+    project
+        .write("wrapper.c", "#define STEP UNROLL\n#include \"scale.c\"\n")
+        .write("other.c", &broken)
+        .replace(
+            "kiln.toml",
+            "source = \"scale.c\"",
+            "source = \"wrapper.c\"",
+        );
+    let outcome = said("scale.c@UNROLL=1", "other.c");
+    assert!(outcome.contains("\"other.c:1:"), "{outcome}");
+    assert!(!outcome.contains("kiln-tree"), "{outcome}");
+}

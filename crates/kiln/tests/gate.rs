@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -331,4 +334,52 @@ fn an_interrupt_ends_it_and_everything_it_started() {
     let left = orphans_after(&project.home, Duration::from_secs(5));
     assert!(left.is_empty(), "left running: {left:?}");
     assert_eq!(baseline(&project), file);
+}
+
+#[test]
+fn an_interrupt_keeps_the_shapes_that_were_judged() {
+    let _turn = turn();
+    let project = Project::with_scale();
+    record(&project, &["--shape", "all"]);
+    let file = baseline(&project);
+    let junit = project.root.join("junit.xml");
+    for verb in [
+        &["gate", "--ratchet", "--junit", "junit.xml"][..],
+        &["compare", "UNROLL=1", "UNROLL=2", "--shapes", "all"],
+    ] {
+        let mut child = project
+            .command(verb)
+            .args(["--margin", "0.000001", "--seconds", "3", "--json"])
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap().contains("(2 of 3)")));
+        let id = child.id().to_string();
+        let mut kill = std::process::Command::new("kill");
+        assert!(kill.args(["-INT", &id]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["exit_code"], 130);
+        assert_eq!(document["shapes"].as_array().unwrap().len(), 1);
+        assert!(document["shapes"][0]["speedup"].is_number(), "{document}");
+        let left: Vec<&str> = document["left_out"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|shape| shape.as_str().unwrap())
+            .collect();
+        assert_eq!(left.len(), 2, "{document}");
+        let notes = document["notes"].to_string();
+        let rest = format!("2 of 3 shapes to go: `--shapes {}`", left.join(","));
+        assert!(notes.contains(&rest), "{notes}");
+    }
+    assert_eq!(baseline(&project), file);
+    let junit = fs::read_to_string(junit).unwrap();
+    assert!(
+        junit.contains("tests=\"3\"") && junit.contains("skipped=\"2\""),
+        "{junit}"
+    );
 }

@@ -52,6 +52,18 @@ fn every_target_says_what_a_file_only_claims() {
     let from = [&FROM_FILE[..], &["--unconfirmed"]].concat();
     let open = "Not every config was confirmed";
     every_target_says(&project, &from, "facts", "NOT confirmed", open);
+    // And so does what is said of a package where it is used, shape by shape.
+    for (depth, wanted) in [
+        ("--files", "note      shape `target`: NOT confirmed"),
+        (
+            "--answers",
+            "target  right  1.25x where it was tuned  NOT confirmed",
+        ),
+    ] {
+        let output = project.run(&["verify", "said", depth]);
+        let said = text(&output.stdout);
+        assert!(said.contains(wanted), "{depth}: {said}");
+    }
 }
 
 #[test]

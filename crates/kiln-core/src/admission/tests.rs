@@ -281,3 +281,31 @@ fn rounding_is_judged_element_by_element() {
     let honest = honest_ratio(&in_f16);
     assert!((honest - 0.0039).abs() < 1e-6, "{honest}");
 }
+
+#[test]
+fn only_a_few_elements_of_many_numbers_are_sums() {
+    assert_eq!(summands(1, 1 << 20), Some(1 << 20));
+    assert_eq!(summands(16, 1 << 20), Some(1 << 16));
+    assert_eq!(summands(17, 1 << 20), None);
+    assert_eq!(summands(1, 255), None);
+    // An empty output.
+    assert_eq!(summands(0, 1 << 20), Some(1 << 20));
+}
+
+#[test]
+fn what_a_plain_sum_loses_is_not_held_against_a_coarser_format() {
+    let output = filled(DType::F32, default_tolerance(DType::F32), &[524_288.25]);
+    let summed = summing_ratio(&output, 1 << 20);
+    // A quarter of 2^-24 times 2^10, of two times 2e-5.
+    assert!((0.37..0.40).contains(&summed), "{summed}");
+    let near = Probe {
+        stand_in: StandIn::CoarserInputs(Coarser::Tf32),
+        output: "O".into(),
+        error: String::new(),
+        error_ratio: 0.005,
+    };
+    assert_eq!(judge_coarser(&near, honest_ratio(&output)), Telling::Weak);
+    assert_eq!(judge_coarser(&near, summed), Telling::Alike);
+    let integers = filled(DType::I32, default_tolerance(DType::I32), &[]);
+    assert_eq!(summing_ratio(&integers, 1 << 20), 0.0);
+}

@@ -8,6 +8,7 @@ pub use beside::Beside;
 use entry::{Chosen, choose};
 use guess::Guess;
 pub use prototype::{WrongParameters, code_only, wrong_parameters};
+use shared::SharedArray;
 pub(super) use source::without_comments;
 use source::{Function, Guard, Parameter, Passing};
 
@@ -18,6 +19,7 @@ mod guess;
 #[cfg(test)]
 mod plain_functions;
 mod prototype;
+mod shared;
 mod source;
 mod write;
 
@@ -98,6 +100,7 @@ struct Plan {
     guess: Guess,
     tunables: Tunables,
     has_reference: bool,
+    shared: Vec<SharedArray>,
 }
 
 impl Plan {
@@ -106,6 +109,10 @@ impl Plan {
             true => "cu",
             false => "c",
         }
+    }
+
+    fn has_dynamic_shared(&self) -> bool {
+        self.shared.iter().any(|array| array.is_dynamic)
     }
 
     /// What would be measured or checked wrongly without anybody noticing.
@@ -118,7 +125,11 @@ impl Plan {
             all => vec![format!("the shapes of {}", all.join(", "))],
         };
         if self.is_cuda {
-            guesses.push("grid and block in [launch]".to_string());
+            let all = match self.has_dynamic_shared() {
+                true => "grid, block and shared in [launch]",
+                false => "grid and block in [launch]",
+            };
+            guesses.push(all.to_string());
         }
         guesses
     }
@@ -150,6 +161,10 @@ pub fn first_manifest(
     }
     let plain = source::without_comments(source);
     let Chosen { entry, others } = choose(file_name, is_cuda, source::functions(&plain), wanted)?;
+    let shared = match is_cuda {
+        true => shared::arrays(&plain, &source::functions(&plain), &entry),
+        false => Vec::new(),
+    };
     let writes = |p: &Parameter| p.passing == Passing::Pointer;
     if !entry.parameters.iter().any(writes) {
         return Err(InitError::NoOutput(entry.name));
@@ -176,6 +191,7 @@ pub fn first_manifest(
         guess,
         tunables,
         has_reference: in_double.is_some(),
+        shared,
     };
     let name = &plan.entry.name;
     if matches!(plan.tunables, Tunables::CompilerOptions) {
@@ -372,6 +388,40 @@ extern "C" __global__ void scale(const __half* in, __half* out, struct options o
             reference.contains("grid = \"ceil_div(N, 128)\"\nblock = 128\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_launch_says_what_it_can_about_shared_memory() {
+        let kernel = |declared: &str| {
+            format!(
+                "__global__ void sum(const float *x, float *out, int n) {{\n  {declared}\n\
+                 int t = threadIdx.x; int i = blockIdx.x * blockDim.x + t;\n  s[t] = i < n ? x[i] : 0;\n  __syncthreads();\n\
+                 for (int k = blockDim.x / 2; k > 0; k /= 2) {{ if (t < k) s[t] += s[t + k]; __syncthreads(); }}\n\
+                 if (t == 0) atomicAdd(out, s[0]);\n}}\n"
+            )
+        };
+        let open = first_manifest("sum.cu", &kernel("extern __shared__ float s[];"), None).unwrap();
+        let launch = open.text.split("[launch]\n").nth(1).unwrap();
+        assert!(
+            launch.contains("shared = \"4 * BLOCK\"  # fill in: bytes of `s` per block"),
+            "{launch}"
+        );
+        // The reference has `double` in place of `float`.
+        assert!(launch.contains("shared = \"8 * 256\"\n"), "{launch}");
+        assert!(
+            open.guesses
+                .contains(&"grid, block and shared in [launch]".to_string())
+        );
+        let known = first_manifest("sum.cu", &kernel("__shared__ float s[1024];"), None).unwrap();
+        let launch = known.text.split("[launch]\n").nth(1).unwrap();
+        assert!(
+            launch.contains("# `s`: the compiler knows the size of it"),
+            "{launch}"
+        );
+        assert!(!launch.contains("shared = "), "{launch}");
+        // One that has none is told nothing.
+        let none = first_manifest("scale.cu", CUDA, None).unwrap().text;
+        assert!(!none.contains("shared"), "{none}");
     }
 
     fn shown(first: &FirstManifest) -> String {

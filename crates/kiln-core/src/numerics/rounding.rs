@@ -15,7 +15,7 @@ const FEW: u64 = 100;
 const AMPLIFIED: f64 = 16.0;
 
 /// What one rounding loses at most, relative to the value.
-fn unit(dtype: DType) -> Option<f64> {
+pub(crate) fn unit(dtype: DType) -> Option<f64> {
     let bits = match dtype {
         DType::F64 => 53,
         DType::F32 => 24,
@@ -59,6 +59,36 @@ pub fn tolerance_for(
     (is_rounding && is_relative).then(|| Tolerance {
         rtol: one_digit_up(needed.rtol),
         atol: needed.atol.map(one_digit_up),
+    })
+}
+
+/// What a few sums are to be allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SumTolerance {
+    pub rtol: f64,
+    /// To be multiplied with the root of the number of summands, which a sum of numbers of either sign grows with.
+    pub per_root: f64,
+}
+
+/// More than this of a sum is lost only where it is near zero by chance, and says nothing then.
+const LARGEST_OF_A_SUM: f64 = 1e-3;
+/// Over an error that is one number, and not the worst of many.
+const ROOM_OF_A_SUM: f64 = 3.0;
+
+/// The tolerance of an output of a few sums over `summands` numbers each, from the error that was seen.
+pub fn sum_tolerance_for(fault: &NumericFault, summands: u64) -> Option<SumTolerance> {
+    let allowed: f64 = fault.worst.allowed.parse().ok()?;
+    let expected: f64 = fault.worst.expected.parse().ok()?;
+    let error = fault.worst.times_allowed? * allowed;
+    let per_root = ROOM_OF_A_SUM * error / (summands as f64).sqrt();
+    let of_itself = ROOM * error / expected.abs();
+    let (rtol, per_root) = match of_itself > LARGEST_OF_A_SUM {
+        true => (per_root.min(LARGEST_OF_A_SUM), per_root),
+        false => (of_itself, per_root.min(of_itself)),
+    };
+    (rtol > 0.0 && per_root.is_finite()).then(|| SumTolerance {
+        rtol: one_digit_up(rtol),
+        per_root: one_digit_up(per_root),
     })
 }
 
@@ -194,6 +224,23 @@ mod tests {
             tolerance_for(&fault(1e-6, 2.0), DType::F32, exact, 100),
             None
         );
+    }
+
+    #[test]
+    fn a_sum_is_allowed_by_what_it_loses_wherever_it_ends() {
+        let suggested = |expected: f64, error: f64| {
+            let mut fault = fault(error / expected, 4.0);
+            fault.worst.expected = expected.to_string();
+            fault.worst.allowed = (error / 4.0).to_string();
+            sum_tolerance_for(&fault, 1 << 20).map(|t| (t.rtol, t.per_root))
+        };
+        assert_eq!(suggested(-270.0, 0.0166), Some((1e-4, 5e-5)));
+        // Near zero by chance.
+        assert_eq!(suggested(2.0, 0.0166), Some((5e-5, 5e-5)));
+        // Of positive numbers, which grows with their number and not with its root.
+        assert_eq!(suggested(1.05e6, 495.0), Some((8e-4, 8e-4)));
+        assert_eq!(suggested(1.05, 495e-6), Some((8e-4, 2e-6)));
+        assert_eq!(suggested(0.0, 0.0), None);
     }
 
     #[test]

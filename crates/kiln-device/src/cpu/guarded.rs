@@ -55,11 +55,17 @@ impl GuardedBuffer {
             body_bytes,
             front,
             length,
-            pattern: input::poison(input::mix(&[seed, 0x6775_6172]), 251),
+            pattern: Vec::new(),
         };
         buffer.protect(Access::ReadWrite)?;
-        buffer.draw_pattern();
+        buffer.surround(seed);
         Ok(buffer)
+    }
+
+    /// Another pattern around the data, which has to be writable: what reads outside finds something else there.
+    pub fn surround(&mut self, seed: u64) {
+        self.pattern = input::poison(input::mix(&[seed, 0x6775_6172]), 251);
+        self.draw_pattern();
     }
 
     fn draw_pattern(&mut self) {
@@ -67,7 +73,7 @@ impl GuardedBuffer {
         let (front, behind) = (self.front, self.front + self.length);
         let body = self.body_mut();
         for at in (0..front).chain(behind..body.len()) {
-            body[at] = pattern[at % pattern.len()];
+            body[at] = guard(&pattern, at);
         }
         self.pattern = pattern;
     }
@@ -116,7 +122,7 @@ impl GuardedBuffer {
         let body = self.body_bytes();
         (0..self.front)
             .chain(self.front + self.length..body.len())
-            .find(|at| body[*at] != self.pattern[at % self.pattern.len()])
+            .find(|at| body[*at] != guard(&self.pattern, *at))
             .map(|at| at as i64 - self.front as i64)
     }
 
@@ -130,6 +136,16 @@ impl GuardedBuffer {
             data_start: data,
             data_end: data + self.length,
         }
+    }
+}
+
+/// What stands at a place outside the data. Of random bits half the floats are too small to show in a sum, so the upper
+/// byte of each is one of a number of at least 2, or of none.
+fn guard(pattern: &[u8], at: usize) -> u8 {
+    const LARGE: u8 = 0x40;
+    match at % 2 {
+        0 => pattern[at % pattern.len()],
+        _ => pattern[at % pattern.len()] | LARGE,
     }
 }
 
@@ -270,6 +286,30 @@ mod tests {
         // A kernel that copies a pattern it has seen elsewhere is found out.
         let other = GuardedBuffer::new(5, 2).unwrap();
         assert_ne!(buffer.pattern, other.pattern);
+    }
+
+    #[test]
+    fn what_is_read_outside_is_never_too_small_to_show() {
+        for seed in 0..100 {
+            let buffer = GuardedBuffer::new(4 * 33, seed).unwrap();
+            let behind = &buffer.body_bytes()[buffer.front + 4 * 33..];
+            let single = f32::from_le_bytes(behind[..4].try_into().unwrap());
+            let double = f64::from_le_bytes(behind[..8].try_into().unwrap());
+            assert!(single.is_nan() || single.abs() >= 2.0, "{single}");
+            assert!(double.is_nan() || double.abs() >= 2.0, "{double}");
+        }
+    }
+
+    #[test]
+    fn another_pattern_leaves_the_data_alone() {
+        let mut buffer = GuardedBuffer::new(5, 1).unwrap();
+        buffer.bytes_mut().fill(7);
+        let behind = buffer.front + 5;
+        let before = buffer.body_bytes()[behind..behind + 8].to_vec();
+        buffer.surround(2);
+        assert_ne!(buffer.body_bytes()[behind..behind + 8], before);
+        assert_eq!(buffer.bytes(), [7; 5]);
+        assert_eq!(buffer.first_damage(), None);
     }
 
     #[test]

@@ -186,6 +186,19 @@ impl Set {
         }
     }
 
+    /// Other bytes around every buffer: an answer that changes with them was read outside. Not for timed launches, which
+    /// would find the pages of their inputs no longer known to the processor.
+    pub(super) fn surround(&mut self, seed: u64) -> Result<(), Refusal> {
+        self.protect_inputs(Access::ReadWrite)?;
+        for (index, storage) in self.storage.iter_mut().enumerate() {
+            if let Storage::Buffer { memory, .. } = storage {
+                let stream = contents::stream(&self.problem, index);
+                memory.surround(input::mix(&[seed, stream]));
+            }
+        }
+        self.protect_inputs(Access::ReadOnly)
+    }
+
     pub(super) fn poison(&mut self, seed: u64) {
         for (index, storage) in self.storage.iter_mut().enumerate() {
             let Storage::Buffer { memory, role, .. } = storage else {

@@ -31,7 +31,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, Failure> {
         })
         .collect();
     let findings = judge(&stage, &pairings, settings(&args.how, None))?;
-    let exit = report::exit_code(findings.answer());
+    let exit = findings.exit(report::exit_code);
     tell(
         &stage,
         &findings,

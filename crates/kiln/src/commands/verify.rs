@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::VerifyArgs;
 use crate::exit::{Exit, Failure};
+use crate::export::package::Dispatch;
 use crate::export::standing::Standing;
 use crate::export::verify::{self, Depth, ShapeResult, Verified, Wanted};
 use crate::printer;
@@ -51,7 +52,7 @@ fn document(args: &VerifyArgs, verified: &Verified, exit: Exit) -> Value {
         "schema_version": 1, "package": args.package.display().to_string(), "kernel": verified.package.kernel,
         "target": verified.package.target, "device": verified.device, "confirmed": verified.package.confirmed,
         "changed_files": verified.problems, "made_files": verified.made, "shapes": shapes,
-        "left_out": verified.left_out, "exit_code": exit as i32,
+        "left_out": verified.left_out, "admits": verified.admits, "exit_code": exit as i32,
     })
 }
 
@@ -85,6 +86,12 @@ fn table(verified: &Verified) -> String {
     if standing != Standing::Confirmed {
         lines.push(format!("  note      {}", standing.sentence()));
     }
+    if !verified.admits.is_empty() {
+        lines.push(format!(
+            "  note      the check of the answers need not tell {}, which the manifest accepts (`admits`)",
+            verified.admits.join(", ")
+        ));
+    }
     let width = verified
         .shapes
         .iter()
@@ -92,6 +99,14 @@ fn table(verified: &Verified) -> String {
         .max()
         .unwrap_or(0);
     lines.extend(verified.shapes.iter().map(|s| line(s, width)));
+    // Where no shape was run they have no line of their own.
+    if verified.shapes.is_empty() {
+        let weaker = verified.package.dispatch.iter().filter_map(|entry| {
+            let standing = standing_of(entry)?;
+            Some(format!("  note      shape `{}`: {standing}", entry.shape))
+        });
+        lines.extend(weaker);
+    }
     if !verified.left_out.is_empty() {
         let rest = verified.left_out.join(",");
         lines.push(format!(
@@ -103,10 +118,17 @@ fn table(verified: &Verified) -> String {
     lines.join("\n")
 }
 
+/// Of a config that kiln did not see win a confirmation on this shape.
+fn standing_of(entry: &Dispatch) -> Option<&'static str> {
+    let standing = Standing::of(entry);
+    (standing != Standing::Confirmed).then(|| standing.name())
+}
+
 fn line(found: &ShapeResult, width: usize) -> String {
     let shape = &found.entry.shape;
+    let standing = standing_of(&found.entry).map_or(String::new(), |s| format!("  {s}"));
     if let Some(wrong) = &found.wrong {
-        return format!("  {shape:width$}  WRONG  {wrong}");
+        return format!("  {shape:width$}  WRONG  {wrong}{standing}");
     }
     let exported = match found.entry.evidence.speedup {
         Some(speedup) => format!("{speedup:.2}x where it was tuned"),
@@ -123,5 +145,5 @@ fn line(found: &ShapeResult, width: usize) -> String {
         (None, Some(note)) => note.clone(),
         (None, None) => exported,
     };
-    format!("  {shape:width$}  right  {speed}")
+    format!("  {shape:width$}  right  {speed}{standing}")
 }

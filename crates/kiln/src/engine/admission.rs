@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use kiln_core::admission::{
     self, Admission, Probe, StandIn, Telling, coarser_output, honest_ratio, idle, judge_coarser,
+    summing_ratio,
 };
 use kiln_core::input;
-use kiln_core::manifest::Shape;
+use kiln_core::manifest::{Shape, Tolerance};
 use kiln_core::numerics::Expected;
 use kiln_core::precision::Coarser;
 use kiln_core::protocol::{Problem, Variation};
@@ -21,6 +22,7 @@ use super::evaluate::Seeds;
 use super::oracle::Oracle;
 use crate::exit::Failure;
 use crate::task::{Part, Task};
+pub use inputs::summands;
 use inputs::{input_kinds, inputs_of, is_drawn_input, rounds_inputs};
 use weakness::Weakness;
 
@@ -29,6 +31,11 @@ const SLOW_REFERENCE: Duration = Duration::from_secs(5);
 /// Whether every input matters is only asked where it costs little.
 const QUICK_REFERENCE: Duration = Duration::from_secs(1);
 const MOST_INPUTS_ASKED: usize = 8;
+/// Sets of inputs on which a coarser format may be told.
+const SETS: u64 = 3;
+/// The same for an answer of a few sums: each is near the right one by chance, about every second time at a tolerance
+/// that long sums in the output's own type need.
+const SETS_OF_SUMS: u64 = 16;
 const MOST_PROBES_KEPT: usize = 64;
 
 /// Refuses a task whose check is weak; says what it can tell otherwise.
@@ -48,10 +55,15 @@ pub fn admit(task: &Task, oracle: &mut Oracle, secret: u64) -> Result<Admission,
             shape: target.name.clone(),
             ..Admission::default()
         },
+        sets_of_sums: SETS,
+        supposed: None,
     };
     let started = Instant::now();
     let first = gate.expected(target, 0)?;
     let took = started.elapsed();
+    if took < QUICK_REFERENCE {
+        gate.sets_of_sums = SETS_OF_SUMS;
+    }
     can_be_met(&first, target)?;
     let shape = match took > SLOW_REFERENCE {
         true => smaller_shape(task),
@@ -64,7 +76,7 @@ pub fn admit(task: &Task, oracle: &mut Oracle, secret: u64) -> Result<Admission,
             shape.name
         ));
         let probes = idle(&first, None, &inputs_of(&gate.problem(target, 0)?)?);
-        gate.take_idle(&probes, &probes, target, &first);
+        gate.take_idle(&probes, target, &first);
     }
     let first = gate.expected(shape, 0)?;
     gate.try_idle(shape, &first)?;
@@ -75,12 +87,38 @@ pub fn admit(task: &Task, oracle: &mut Oracle, secret: u64) -> Result<Admission,
     gate.conclude()
 }
 
+/// The stand-ins that would pass the target if an output were allowed otherwise, and that the manifest does not accept.
+pub fn passing_with(
+    task: &Task,
+    oracle: &mut Oracle,
+    secret: u64,
+    supposed: (&str, Tolerance),
+) -> Result<Vec<StandIn>, Failure> {
+    let target = task.manifest().target();
+    let mut gate = Gate {
+        task,
+        oracle,
+        secret,
+        weak: Vec::new(),
+        admission: Admission::default(),
+        sets_of_sums: SETS_OF_SUMS,
+        supposed: Some(supposed),
+    };
+    let first = gate.expected(target, 0)?;
+    gate.try_idle(target, &first)?;
+    gate.try_coarser(target)?;
+    Ok(gate.weak.into_iter().map(|w| w.probe.stand_in).collect())
+}
+
 struct Gate<'t> {
     task: &'t Task,
     oracle: &'t mut Oracle,
     secret: u64,
     weak: Vec<Weakness>,
     admission: Admission,
+    sets_of_sums: u64,
+    /// The tolerance of an output as it might be, and not as the manifest has it.
+    supposed: Option<(&'t str, Tolerance)>,
 }
 
 impl Gate<'_> {
@@ -96,7 +134,14 @@ impl Gate<'_> {
     fn expected(&mut self, shape: &Shape, set: u64) -> Result<Vec<Expected>, Failure> {
         let seed = self.seed(set);
         let answer = self.oracle.expected(self.task, shape, seed)?;
-        Ok(answer.as_ref().clone())
+        let mut outputs = answer.as_ref().clone();
+        for output in &mut outputs {
+            match self.supposed {
+                Some((name, tolerance)) if name == output.argument => output.tolerance = tolerance,
+                _ => {}
+            }
+        }
+        Ok(outputs)
     }
 
     fn problem(&self, shape: &Shape, set: u64) -> Result<Problem, Failure> {
@@ -136,28 +181,45 @@ impl Gate<'_> {
             others.as_deref(),
             &inputs_of(&self.problem(target, 0)?)?,
         );
-        // A small output can be met by chance, hardly twice.
-        let again = match inputs.drawn && probes.iter().any(Probe::passes) {
-            true => {
-                let second = self.expected(target, 2)?;
-                let contents = inputs_of(&self.problem(target, 2)?)?;
-                idle(&second, Some(first), &contents)
-            }
-            false => probes.clone(),
+        self.keep(&probes);
+        let mut passing: Vec<Probe> = probes.into_iter().filter(Probe::passes).collect();
+        // A small output can be met by chance, hardly twice; a few sums can, as often as they lose much of what they vary by.
+        let problem = self.problem(target, 0)?;
+        let is_sum = |probe: &Probe| {
+            let mut outputs = first.iter().filter(|o| o.argument == probe.output);
+            outputs.any(|output| summands(&problem, output).is_some())
         };
-        self.take_idle(&probes, &again, target, first);
+        let sets = match inputs.drawn {
+            true => 2..self.sets_of_sums.max(SETS),
+            false => 0..0,
+        };
+        let mut before = first.to_vec();
+        for set in sets {
+            let asked = |probe: &Probe| set < SETS || is_sum(probe);
+            if !passing.iter().any(asked) {
+                break;
+            }
+            let answer = self.expected(target, set)?;
+            let contents = inputs_of(&self.problem(target, set)?)?;
+            let again = idle(&answer, Some(&before), &contents);
+            passing.retain(|probe| !asked(probe) || passes_again(probe, &again));
+            before = answer;
+        }
+        self.blame_all(passing, target, first);
         Ok(())
     }
 
-    /// Blames what passes both times.
-    fn take_idle(&mut self, probes: &[Probe], again: &[Probe], shape: &Shape, first: &[Expected]) {
+    /// Blames what passes, where nothing is drawn anew that it could be tried on again.
+    fn take_idle(&mut self, probes: &[Probe], shape: &Shape, first: &[Expected]) {
         self.keep(probes);
-        for probe in probes.iter().filter(|probe| probe.passes()) {
-            let passes_again = again.iter().any(|other| {
-                other.stand_in == probe.stand_in && other.output == probe.output && other.passes()
-            });
-            if passes_again && !self.is_accepted(&probe.stand_in) {
-                self.blame(probe.clone(), shape, first);
+        let passing = probes.iter().filter(|probe| probe.passes()).cloned();
+        self.blame_all(passing.collect(), shape, first);
+    }
+
+    fn blame_all(&mut self, passing: Vec<Probe>, shape: &Shape, first: &[Expected]) {
+        for probe in passing {
+            if !self.is_accepted(&probe.stand_in) {
+                self.blame(probe, shape, first);
             }
         }
     }
@@ -165,7 +227,7 @@ impl Gate<'_> {
     /// Nothing but the poison speaks against a kernel that keeps its first answer for ever.
     fn inputs_never_change(&mut self, target: &Shape, first: &[Expected]) -> Result<(), Failure> {
         let probes = idle(first, None, &inputs_of(&self.problem(target, 0)?)?);
-        self.take_idle(&probes, &probes, target, first);
+        self.take_idle(&probes, target, first);
         if self.is_accepted(&StandIn::Previous) {
             return Ok(());
         }
@@ -200,10 +262,24 @@ impl Gate<'_> {
     /// those that are coarser still are too.
     fn try_coarser(&mut self, shape: &Shape) -> Result<(), Failure> {
         let outputs = self.expected(shape, 0)?;
-        let honest: Vec<f64> = outputs.iter().map(honest_ratio).collect();
+        let inputs = self.problem(shape, 0)?;
+        let summands: Vec<Option<u64>> = outputs.iter().map(|o| summands(&inputs, o)).collect();
+        let honest = outputs.iter().zip(&summands).map(|(output, summands)| {
+            let summed = summands.map_or(0.0, |summands| summing_ratio(output, summands));
+            honest_ratio(output).max(summed)
+        });
+        let honest: Vec<f64> = honest.collect();
         for (place, (output, honest)) in outputs.iter().zip(&honest).enumerate() {
+            let sets = match summands[place] {
+                Some(_) => self.sets_of_sums,
+                None => SETS,
+            };
             for format in Coarser::than(output.dtype) {
-                let probe = self.coarser_on_any_set(shape, place, output, *format)?;
+                let first = coarser_output(output, *format);
+                let probe = self.on_any_set(first, sets, |gate, set| {
+                    let outputs = gate.expected(shape, set)?;
+                    Ok(coarser_output(&outputs[place], *format))
+                })?;
                 if self.judge(probe, *honest, shape, &outputs) == Telling::Fails {
                     break;
                 }
@@ -222,19 +298,21 @@ impl Gate<'_> {
             if !rounds_inputs(self.task, format) || !open.iter().any(asked) {
                 continue;
             }
-            let variation = Variation::Rounded(format);
-            let seed = self.seed(0);
-            let varied = self.oracle.varied(self.task, shape, seed, variation)?;
+            let probes = self.coarser_inputs(shape, 0, format)?;
             let mut still_open = Vec::new();
             for at in open {
                 if !asked(&at) {
                     still_open.push(at);
                     continue;
                 }
-                let stand_in = StandIn::CoarserInputs(format);
-                let probe = Probe::new(stand_in, &outputs[at], |element, bytes| {
-                    varied[at].write_expected(element, bytes);
-                });
+                let sets = match summands[at] {
+                    Some(_) => self.sets_of_sums,
+                    // The worst of many elements is much the same on any set.
+                    None => 1,
+                };
+                let probe = self.on_any_set(probes[at].clone(), sets, |gate, set| {
+                    Ok(gate.coarser_inputs(shape, set, format)?.swap_remove(at))
+                })?;
                 if self.judge(probe, honest[at], shape, &outputs) != Telling::Fails {
                     still_open.push(at);
                 }
@@ -244,27 +322,47 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// A format is told by the few elements that lie badly for it. A candidate is checked on many
-    /// inputs, so it is enough that one of three sets has them.
-    fn coarser_on_any_set(
+    /// The answers to inputs that were rounded to a coarser format, on each output.
+    fn coarser_inputs(
         &mut self,
         shape: &Shape,
-        place: usize,
-        output: &Expected,
+        set: u64,
         format: Coarser,
+    ) -> Result<Vec<Probe>, Failure> {
+        let outputs = self.expected(shape, set)?;
+        let seed = self.seed(set);
+        let variation = Variation::Rounded(format);
+        let varied = self.oracle.varied(self.task, shape, seed, variation)?;
+        let both = outputs.iter().zip(&varied);
+        Ok(both
+            .map(|(output, other)| {
+                Probe::new(StandIn::CoarserInputs(format), output, |element, bytes| {
+                    other.write_expected(element, bytes)
+                })
+            })
+            .collect())
+    }
+
+    /// A format is told by the few elements that lie badly for it. A candidate is checked on many
+    /// inputs, so it is enough that one of some sets has them.
+    fn on_any_set(
+        &mut self,
+        first: Probe,
+        sets: u64,
+        probe: impl Fn(&mut Self, u64) -> Result<Probe, Failure>,
     ) -> Result<Probe, Failure> {
-        let mut worst = coarser_output(output, format);
+        let mut worst = first;
         let more = match input_kinds(self.task).drawn && worst.error_ratio > 0.0 {
-            true => 1..3,
+            true => 1..sets,
             false => 0..0,
         };
         for set in more {
             if !worst.passes() {
                 break;
             }
-            let probe = coarser_output(&self.expected(shape, set)?[place], format);
-            if probe.error_ratio > worst.error_ratio {
-                worst = probe;
+            let other = probe(self, set)?;
+            if other.error_ratio > worst.error_ratio {
+                worst = other;
             }
         }
         Ok(worst)
@@ -275,12 +373,20 @@ impl Gate<'_> {
         self.keep(std::slice::from_ref(&probe));
         match telling {
             Telling::Fails => {}
-            Telling::Alike => self.admission.notes.push(format!(
-                "output `{}` cannot tell a kernel that {} on these inputs: what it gets is as near to the \
-                 right answer as its type allows",
-                probe.output,
-                probe.stand_in.deed()
-            )),
+            Telling::Alike => {
+                let output = outputs.iter().find(|o| o.argument == probe.output);
+                let is_summed = output.is_some_and(|output| honest > honest_ratio(output));
+                let limit = match is_summed {
+                    true => "a sum of so many numbers in its type",
+                    false => "its type allows",
+                };
+                self.admission.notes.push(format!(
+                    "output `{}` cannot tell a kernel that {} on these inputs: what it gets is as near to the \
+                     right answer as {limit}",
+                    probe.output,
+                    probe.stand_in.deed()
+                ));
+            }
             Telling::Weak if self.is_accepted(&probe.stand_in) => {}
             Telling::Weak => self.blame(probe, shape, outputs),
         }
@@ -323,11 +429,17 @@ impl Gate<'_> {
     }
 
     fn conclude(self) -> Result<Admission, Failure> {
-        match weakness::refusal(self.weak) {
+        match weakness::refusal(self.weak, &self.task.manifest().admits) {
             Some(failure) => Err(failure),
             None => Ok(self.admission),
         }
     }
+}
+
+fn passes_again(probe: &Probe, again: &[Probe]) -> bool {
+    again.iter().any(|other| {
+        other.stand_in == probe.stand_in && other.output == probe.output && other.passes()
+    })
 }
 
 /// Inputs the baseline is checked on, so that their answers are computed once.

@@ -1,14 +1,14 @@
 //! Where candidates are built, run and compared: a real device here, a recording in `replay`.
 
+mod rounding;
+
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use kiln_core::admission::Admission;
 use kiln_core::event::Confirmation;
-use kiln_core::manifest::ArgumentKind;
-use kiln_core::numerics::tolerance_for;
 use kiln_core::trial::{
-    Assignment, CompileFacts, Crash, CrashCause, Fault, Mismatch, Outcome, Phase, Spent, Trial,
+    Assignment, CompileFacts, Crash, CrashCause, Fault, Outcome, Phase, Spent, Trial,
 };
 
 use super::compile_pool::{Build, Built, CompilePool};
@@ -216,7 +216,7 @@ fn bad_baseline(outcome: &Outcome) -> Failure {
 }
 
 /// What is most likely to be done about it comes first.
-fn unusable_baseline(task: &Task, outcome: &Outcome) -> Failure {
+fn unusable_baseline(task: &Task, oracle: &mut Oracle, secret: u64, outcome: &Outcome) -> Failure {
     let failure = Failure::usage(format!("the baseline is not usable: {outcome}"));
     let fault = match outcome {
         Outcome::Wrong(mismatch) => Some(&mismatch.fault),
@@ -229,53 +229,13 @@ fn unusable_baseline(task: &Task, outcome: &Outcome) -> Failure {
     };
     let indices = about_indices(task).filter(|_| is_lost);
     let rounding = match outcome {
-        Outcome::Wrong(mismatch) => rounding_hint(task, mismatch),
+        Outcome::Wrong(mismatch) => rounding::hint(task, oracle, secret, mismatch),
         _ => None,
     };
     let hints = indices.into_iter().chain(rounding);
     hints
         .fold(failure, Failure::hint)
         .hint("baseline and reference must compute the same; nothing was tuned")
-}
-
-/// An answer that is nearly right everywhere, and misses the reference in double precision by what its own type loses in
-/// long sums: not a mistake of the function, but of what is allowed.
-fn rounding_hint(task: &Task, mismatch: &Mismatch) -> Option<String> {
-    let Fault::Numerics(fault) = &mismatch.fault else {
-        return None;
-    };
-    let manifest = task.manifest();
-    let shape = manifest.shapes.iter().find(|s| s.name == mismatch.shape)?;
-    let config = task.any_config().ok()?;
-    let problem = task.problem(Part::Candidate, shape, &config, 0).ok()?;
-    let outputs = task.outputs(&problem).ok()?;
-    let output = outputs.iter().find(|o| o.argument == fault.argument)?;
-    let elements = problem.arguments.iter().filter_map(|a| a.elements());
-    let (dtype, summands) = (output.dtype, elements.max().unwrap_or(1));
-    let enough = tolerance_for(fault, dtype, output.tolerance, summands)?;
-    let values = match enough.atol {
-        Some(atol) => format!("{{ rtol = {:e}, atol = {atol:e} }}", enough.rtol),
-        None => format!("{:e}", enough.rtol),
-    };
-    let argument = manifest
-        .arguments
-        .iter()
-        .find(|a| a.name == fault.argument)?;
-    let place = match &argument.kind {
-        ArgumentKind::Buffer {
-            tolerance: Some(_), ..
-        } => format!(
-            "`tolerance = {values}` of `{}` in [arguments]",
-            fault.argument
-        ),
-        _ => format!("`{dtype} = {values}` in [tolerance]"),
-    };
-    Some(format!(
-        "the whole of `{}` is off by {:.1e} only, which rounding in `{dtype}` may explain: sums over many elements lose \
-         more than is allowed here; if that is so, allow it, e.g. {place}",
-        fault.argument,
-        fault.relative_error.unwrap_or(0.0),
-    ))
 }
 
 impl Bench for LiveBench<'_> {
@@ -288,7 +248,12 @@ impl Bench for LiveBench<'_> {
         let baseline = self.baseline.clone();
         let outcome = self.measure(&baseline, secret)?;
         if outcome.measurement().is_none() {
-            return Err(unusable_baseline(self.task, &outcome));
+            return Err(unusable_baseline(
+                self.task,
+                &mut self.oracle,
+                secret,
+                &outcome,
+            ));
         }
         Ok((self.baseline_label.clone(), outcome))
     }

@@ -70,6 +70,8 @@ pub struct Verified {
     pub shapes: Vec<ShapeResult>,
     /// Shapes that an interruption left out.
     pub left_out: Vec<String>,
+    /// What the check of the answers need not tell, by the manifest's `admits`.
+    pub admits: Vec<String>,
 }
 
 impl Verified {
@@ -145,6 +147,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
         device: None,
         shapes: Vec::new(),
         left_out: Vec::new(),
+        admits: Vec::new(),
     };
     let entries = chosen(&verified.package, &wanted.shapes)?;
     if verified.problems.is_empty()
@@ -166,6 +169,7 @@ pub fn verify(folder: &Path, wanted: &Wanted) -> Result<Verified, Failure> {
     let manifest = absolute.join(&verified.package.manifest);
     let stage = Stage::open_in(&manifest, Some(absolute.join(SOURCES)), wanted.no_wait)?;
     verified.device = Some(stage.device.name.clone());
+    verified.admits.clone_from(&stage.file.manifest.admits);
     fits(&stage, &verified.package)?;
     let names: Vec<String> = entries.iter().map(|e| e.shape.clone()).collect();
     let mut standby = Standby::default();

@@ -140,7 +140,10 @@ pub fn tree_with(task: &Task, replaced: &Path, given: &Path) -> Result<Tree, Fai
     }
     // Beside the other, its own includes are found as before; from elsewhere it has to be included itself.
     let text = match replaced.parent() == given.parent() {
-        true => sources.files.get(&name).cloned().unwrap_or_default(),
+        true => {
+            let text = sources.files.get(&name).cloned().unwrap_or_default();
+            under_its_name(&name, &text)
+        }
         false => {
             let folders = Path::new(&place).components();
             let depth = folders
@@ -154,6 +157,14 @@ pub fn tree_with(task: &Task, replaced: &Path, given: &Path) -> Result<Tree, Fai
     };
     sources.files.insert(place, text);
     super::baseline::unpack(&sources)
+}
+
+/// A text that compilers speak of by another name than that of the file it lies in.
+fn under_its_name(name: &str, text: &str) -> String {
+    match name.contains(['"', '\\', '\n']) {
+        true => text.to_string(),
+        false => format!("#line 1 \"{name}\"\n{text}"),
+    }
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::engine::standby::Standby;
 use crate::engine::versus::{self, Budget, Fallen, Judged, Limits, Match, Plan};
 use crate::engine::worker::{Starting, WorkerKind};
 use crate::engine::{interrupt, interrupted};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::printer;
 use crate::task::Task;
 
@@ -99,13 +99,24 @@ pub struct Findings {
     pub b: String,
     pub shapes: Vec<ShapeFinding>,
     pub notes: Vec<String>,
+    /// Shapes that an interruption left out.
+    pub left_out: Vec<String>,
 }
 
 impl Findings {
-    /// The worst of all shapes.
+    /// The worst of all shapes; of those that were left out nothing is known.
     pub fn answer(&self) -> Answer {
         let answers = self.shapes.iter().map(ShapeFinding::answer);
-        answers.max().unwrap_or(Answer::Undecided)
+        let unknown = self.left_out.iter().map(|_| Answer::Undecided);
+        answers.chain(unknown).max().unwrap_or(Answer::Undecided)
+    }
+
+    /// The exit code, where the findings are whole `otherwise`.
+    pub fn exit(&self, otherwise: impl Fn(Answer) -> Exit) -> Exit {
+        match self.left_out.is_empty() {
+            true => otherwise(self.answer()),
+            false => Exit::Interrupted,
+        }
     }
 }
 
@@ -113,6 +124,7 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
     let names: Vec<String> = pairings.iter().map(|p| p.shape.clone()).collect();
     let mut notes: Vec<String> = Vec::new();
     let mut shapes = Vec::new();
+    let mut left_out = Vec::new();
     let mut standby = Standby::default();
     for (index, pairing) in pairings.iter().enumerate() {
         printer::talk(&format!(
@@ -121,9 +133,21 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
             index + 1,
             pairings.len()
         ));
-        let task = stage.task(&pairing.shape, &names)?;
         let plan = (settings, names.len());
-        let finding = one_shape(stage, &task, pairing, plan, &mut standby)?;
+        let found = match interrupt::asked() {
+            true => Err(interrupted()),
+            false => stage
+                .task(&pairing.shape, &names)
+                .and_then(|task| one_shape(stage, &task, pairing, plan, &mut standby)),
+        };
+        let finding = match found {
+            // What was found until then is not lost.
+            Err(failure) if failure.exit == Exit::Interrupted && !shapes.is_empty() => {
+                left_out = names[index..].to_vec();
+                break;
+            }
+            found => found?,
+        };
         let sides = pairing.a.notes.iter().chain(&pairing.b.notes);
         for note in sides.chain(&finding.notes) {
             if !notes.contains(note) {
@@ -147,6 +171,7 @@ pub fn judge(stage: &Stage, pairings: &[Pairing], settings: Settings) -> Result<
         b: label(|p| &p.b),
         shapes,
         notes,
+        left_out,
     })
 }
 

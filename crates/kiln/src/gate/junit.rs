@@ -29,6 +29,7 @@ fn suite(
         let shapes = findings.shapes.iter();
         shapes.filter(|s| of.contains(&s.answer())).count()
     };
+    let left_out = findings.left_out.len();
     let (failures, skipped) = match undecided {
         Undecided::Fails => (count(&[Answer::Slower, Answer::Undecided]), 0),
         Undecided::Passes => (count(&[Answer::Slower]), count(&[Answer::Undecided])),
@@ -37,8 +38,9 @@ fn suite(
     let seconds: f64 = findings.shapes.iter().map(|s| s.seconds).sum();
     let name = escape(&format!("kiln {verb} {kernel}"));
     let counts = format!(
-        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{seconds:.3}\"",
-        findings.shapes.len()
+        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{}\" time=\"{seconds:.3}\"",
+        findings.shapes.len() + left_out,
+        skipped + left_out
     );
     let mut lines = vec![
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>".to_string(),
@@ -47,6 +49,13 @@ fn suite(
     ];
     for finding in &findings.shapes {
         lines.extend(case(kernel, manifest, finding, findings, undecided));
+    }
+    for shape in &findings.left_out {
+        lines.push(format!(
+            "    <testcase classname=\"{}\" name=\"{}\"><skipped message=\"interrupted\"/></testcase>",
+            escape(kernel),
+            escape(shape)
+        ));
     }
     lines.push("  </testsuite>".into());
     lines.push("</testsuites>".into());
@@ -114,6 +123,7 @@ mod tests {
             a: nasty.into(),
             b: nasty.into(),
             notes: Vec::new(),
+            left_out: vec![nasty.into()],
             shapes: vec![ShapeFinding {
                 shape: nasty.into(),
                 dimensions: Vec::new(),
@@ -138,6 +148,8 @@ mod tests {
             .first_element_child()
             .expect("a suite");
         assert_eq!(suite.attribute("errors"), Some("1"));
+        assert_eq!(suite.attribute("tests"), Some("2"));
+        assert_eq!(suite.attribute("skipped"), Some("1"));
         let case = suite.first_element_child().expect("a case");
         assert_eq!(case.attribute("line"), Some("7"));
         assert!(

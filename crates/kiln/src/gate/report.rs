@@ -201,7 +201,7 @@ pub fn notes(findings: &Findings) -> Vec<String> {
     let mut cycles = judged.clone().map(|j| &j.look).peekable();
     if let Some(first) = cycles.peek() {
         let level = percent(first.level);
-        let shapes = match findings.shapes.len() {
+        let shapes = match findings.shapes.len() + findings.left_out.len() {
             1 => String::new(),
             n => format!(", corrected over {n} shapes (Holm)"),
         };
@@ -227,6 +227,14 @@ pub fn notes(findings: &Findings) -> Vec<String> {
         notes.push("clocks were not known at every sample: times only, not cycles".into());
     }
     notes.extend(findings.notes.iter().cloned());
+    if !findings.left_out.is_empty() {
+        let (judged, rest) = (findings.shapes.len(), findings.left_out.len());
+        notes.push(format!(
+            "interrupted with {rest} of {} shapes to go: `--shapes {}`",
+            judged + rest,
+            findings.left_out.join(",")
+        ));
+    }
     notes
 }
 
@@ -271,6 +279,7 @@ pub fn document(stage: &Stage, findings: &Findings, verb: &str, exit: Exit) -> V
         "verdict": findings.answer().name(),
         "exit_code": exit as i32,
         "shapes": shapes,
+        "left_out": findings.left_out,
         "notes": notes(findings),
     })
 }

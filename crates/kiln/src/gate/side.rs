@@ -244,7 +244,12 @@ pub fn contender(
     let build = of.candidate_build(&config);
     let built = match stage.pool.build_one(&build)? {
         Ok(built) => built,
-        Err(outcome) => return Ok(Err(outcome)),
+        Err(outcome) => {
+            return Ok(Err(match &side.origin {
+                Origin::Tree(tree) => tree.without_folder(outcome),
+                _ => outcome,
+            }));
+        }
     };
     let facts = of.compile_facts(&built, &config);
     if let Some(outcome) = of.gate_after_compiling(&facts, &config) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use kiln_core::trial::{CompileFailure, Outcome};
 use tempfile::TempDir;
 
 use crate::exit::Failure;
@@ -28,6 +29,29 @@ impl Tree {
 
     pub fn root(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// A compiler's words with files named from the project's folder: where they lay for a moment says nothing to anybody.
+    pub fn without_folder(&self, outcome: Outcome) -> Outcome {
+        let Outcome::NotCompiled(failure) = outcome else {
+            return outcome;
+        };
+        let resolved = self.root().canonicalize();
+        let roots = [resolved.unwrap_or_default(), self.root().to_path_buf()];
+        let shorten = |text: String| {
+            roots.iter().fold(text, |text, root| {
+                let folder = format!("{}/", root.display());
+                // Of a folder that is gone nothing but the slash would be left.
+                match folder.len() > 1 {
+                    true => text.replace(&folder, ""),
+                    false => text,
+                }
+            })
+        };
+        Outcome::NotCompiled(CompileFailure {
+            first_error: shorten(failure.first_error),
+            log: shorten(failure.log),
+        })
     }
 
     pub fn manifest(&self) -> PathBuf {
@@ -71,6 +95,25 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compiler_s_words_name_files_from_the_project() {
+        let tree = Tree::new(Path::new("k/kiln.toml")).expect("a folder");
+        let file = tree.root().join("k/a.c");
+        let said = format!("{0}:1:14: error: x\n{0}:2: note: y", file.display());
+        let failure = CompileFailure {
+            first_error: said.clone(),
+            log: said,
+        };
+        let shown = CompileFailure {
+            first_error: "k/a.c:1:14: error: x\nk/a.c:2: note: y".into(),
+            log: "k/a.c:1:14: error: x\nk/a.c:2: note: y".into(),
+        };
+        assert_eq!(
+            tree.without_folder(Outcome::NotCompiled(failure)),
+            Outcome::NotCompiled(shown)
+        );
+    }
 
     #[test]
     fn nothing_is_written_outside() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::json::config;
 use super::terminal::config_text;
-use super::{exit_code as exit_of, is_success};
+use super::{exit_code as exit_of, is_success, trust};
 use crate::engine::together::Findings;
 use crate::engine::tune::{Observer, Options};
 use crate::exit::{Exit, Failure};
@@ -215,6 +215,8 @@ pub fn summary(found: &Findings, store: &str) -> String {
         found.given_up
     ));
     lines.push(format!("  stopped   {}", found.stop.sentence()));
+    let noted = admission_notes(found).into_iter();
+    lines.extend(noted.map(|note| format!("  note      {}", printable(&note))));
     let ids: Vec<String> = found.studies.iter().map(|s| s.id.to_string()).collect();
     lines.push(format!("  studies   {} in {store}", ids.join(", ")));
     lines.push(String::new());
@@ -232,6 +234,27 @@ pub fn summary(found: &Findings, store: &str) -> String {
         ),
     });
     lines.join("\n")
+}
+
+/// What the check cannot tell, once where it is the same on every shape.
+fn admission_notes(found: &Findings) -> Vec<String> {
+    let mut shapes_of: Vec<(String, Vec<&str>)> = Vec::new();
+    for study in &found.studies {
+        for note in trust::admission_notes(study) {
+            match shapes_of.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, shapes)) => shapes.push(&study.header.shape),
+                None => shapes_of.push((note, vec![&study.header.shape])),
+            }
+        }
+    }
+    let all = found.studies.len();
+    let said = shapes_of
+        .into_iter()
+        .map(|(note, shapes)| match shapes.len() == all {
+            true => note,
+            false => format!("{}: {note}", shapes.join(", ")),
+        });
+    said.collect()
 }
 
 fn is_faster(study: &Study) -> bool {

@@ -4,6 +4,7 @@
 mod certain;
 mod conditions;
 mod indices;
+mod sums;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use super::source::words;
 use certain::without_casts;
 use conditions::{compared, conditions, numbered};
 pub(super) use indices::Reach;
+pub(super) use sums::is_plain_sum;
 
 /// Colours of a pixel, or a small matrix.
 const MOST_TOGETHER: u64 = 64;

@@ -24,6 +24,8 @@ pub(super) struct Argument {
     pub is_buffer: bool,
     /// Of a buffer: a person should look at its shape.
     pub shape_is_guessed: bool,
+    /// A fixed number of sums over everything else.
+    pub is_one_sum: bool,
 }
 
 pub(super) struct Guess {
@@ -82,6 +84,11 @@ impl Guess {
             names.get(place).cloned()
         };
         let roles = Roles::of(entry);
+        let is_factor = |p: &&Parameter| {
+            p.passing == Passing::Value && p.dtype.is_none_or(|dtype| dtype.is_float())
+        };
+        let scalars = entry.parameters.iter().filter(is_factor);
+        let scalars: Vec<&str> = scalars.map(|p| p.name.as_str()).collect();
         let first_buffer = buffers.first().copied();
         let arguments = entry
             .parameters
@@ -96,6 +103,7 @@ impl Guess {
                     bytes: None,
                     is_buffer: false,
                     shape_is_guessed: false,
+        is_one_sum: false,
                 },
                 (Passing::Value, _) => scalar(p, dimension_of(&p.name)),
                 _ => {
@@ -113,6 +121,8 @@ impl Guess {
                         }
                         Some(Shape { sizes, doubt: extents.doubt })
                     });
+                    let is_fixed = |s: &Shape| s.sizes.iter().all(|size| size.parse::<u64>().is_ok());
+                    let extents_are_fixed = shape.as_ref().is_some_and(is_fixed);
                     let is_integer = p.dtype.is_some_and(|d| !d.is_float());
                     let reach = bounds.reach(&p.name, &buffers).filter(|_| is_integer);
                     let values = match reach {
@@ -126,7 +136,12 @@ impl Guess {
                             Values::Indices { below }
                         }
                     };
-                    buffer(p, shape, values, &names, roles.of_pointer(p))
+                    let mut argument = buffer(p, shape, values, &names, roles.of_pointer(p));
+                    argument.is_one_sum = extents_are_fixed
+                        && p.dtype == Some(DType::F32)
+                        && p.passing == Passing::Pointer
+                        && body::is_plain_sum(&entry.body, &p.name, &scalars);
+                    argument
                 }
             })
             .collect();
@@ -263,6 +278,7 @@ fn scalar(parameter: &Parameter, dimension: Option<String>) -> Argument {
         bytes: None,
         is_buffer: false,
         shape_is_guessed: false,
+        is_one_sum: false,
     }
 }
 
@@ -361,6 +377,7 @@ fn buffer(
         bytes,
         is_buffer: true,
         shape_is_guessed,
+        is_one_sum: false,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::beside::OPTIONS;
 use super::guess::Guess;
+use super::shared::SharedArray;
 use super::source::words;
 use super::{Plan, Tunable, Tunables, quoted};
 
@@ -54,8 +55,20 @@ pub(super) fn write(plan: &Plan) -> String {
     line("");
     line("# The parameters of the entry, in its order.");
     line("[arguments]");
+    let names: Vec<&str> = plan
+        .guess
+        .dimensions
+        .iter()
+        .map(|d| d.name.as_str())
+        .collect();
     for argument in &plan.guess.arguments {
-        line(&argument.line);
+        match argument.is_one_sum && !names.is_empty() {
+            true => {
+                let sum = with_a_sum_s_tolerance(&argument.line, &names.join(" * "));
+                sum.iter().for_each(|text| line(text));
+            }
+            false => line(&argument.line),
+        }
     }
     line("");
     if plan.is_cuda {
@@ -64,6 +77,9 @@ pub(super) fn write(plan: &Plan) -> String {
         line("[launch]");
         line(&format!("grid = {}", launch.grid));
         line(&format!("block = {}", launch.block));
+        for text in shared(&plan.shared, &launch.threads) {
+            line(&text);
+        }
         line("");
     }
     for text in work(&plan.guess) {
@@ -78,6 +94,18 @@ pub(super) fn write(plan: &Plan) -> String {
         line(&text);
     }
     out
+}
+
+/// A sum of numbers of either sign may end near zero, where no part of it is enough for what was lost on the way: adding
+/// 2^20 of them one after the other in `float` loses 2e-5 of their number's root (root mean square of 200 sums), 8e-5 at
+/// the most, and computing in `tf32` 2e-4, which has to stay wrong.
+fn with_a_sum_s_tolerance(line: &str, count: &str) -> [String; 3] {
+    let tolerance = format!(", tolerance = {{ rtol = 1e-4, atol = \"1e-4 * sqrt({count})\" }} }}");
+    [
+        "# A long sum loses digits with every element, and may end near zero: the error it is allowed grows with it and".to_string(),
+        "# with the root of how many numbers it adds, which is what such sums come to. For numbers of size 1: fit it to yours.".to_string(),
+        line.replacen(" }", &tolerance, 1),
+    ]
 }
 
 fn tunables(plan: &Plan) -> Vec<String> {
@@ -149,6 +177,9 @@ struct Launch {
     /// The baseline's and reference's, which know no tunables.
     fixed_grid: String,
     fixed_block: String,
+    /// Of a block, as an expression.
+    threads: String,
+    fixed_threads: String,
 }
 
 impl Launch {
@@ -171,6 +202,8 @@ impl Launch {
                 block: format!("[\"{}\", \"{}\"]", names[0], names[1]),
                 fixed_grid: format!("[\"ceil_div({last}, 16)\", \"ceil_div({first}, 16)\"]"),
                 fixed_block: "[16, 16]".to_string(),
+                threads: names.join(" * "),
+                fixed_threads: "256".to_string(),
             },
             (tunables, is_flat) => {
                 let threads = threads(tunables);
@@ -184,11 +217,56 @@ impl Launch {
                     grid: grid(&threads),
                     block: format!("\"{threads}\""),
                     fixed_grid: grid(&fixed),
-                    fixed_block: fixed,
+                    fixed_block: fixed.clone(),
+                    threads,
+                    fixed_threads: fixed,
                 }
             }
         }
     }
+}
+
+/// What floating types are in a kernel.
+#[derive(Clone, Copy, PartialEq)]
+enum Precision {
+    AsWritten,
+    /// In the reference, which has `double` for each.
+    Double,
+}
+
+/// Bytes of dynamic shared memory, if there is any, by the guess that each thread has one element. All such arrays of a
+/// kernel begin at the same address, so the largest element counts.
+fn dynamic_bytes(shared: &[SharedArray], threads: &str, precision: Precision) -> Option<String> {
+    let dynamic = shared.iter().filter(|array| array.is_dynamic);
+    let size = dynamic.map(|array| match array.dtype {
+        Some(dtype) if dtype.is_float() && precision == Precision::Double => 8,
+        Some(dtype) => dtype.size_bytes(),
+        None => 16,
+    });
+    size.max().map(|size| format!("{size} * {threads}"))
+}
+
+/// What a launch has to say about shared memory, and what it has not.
+fn shared(shared: &[SharedArray], threads: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let named = |is_dynamic: bool| {
+        let names = shared.iter().filter(|array| array.is_dynamic == is_dynamic);
+        let names: Vec<String> = names.map(|array| format!("`{}`", array.name)).collect();
+        names.join(", ")
+    };
+    if let Some(bytes) = dynamic_bytes(shared, threads, Precision::AsWritten) {
+        lines.push(format!(
+            "shared = \"{bytes}\"  # fill in: bytes of {} per block, which the source leaves open; one element per thread is a guess",
+            named(true)
+        ));
+    }
+    if shared.iter().any(|array| !array.is_dynamic) {
+        lines.push(format!(
+            "# {}: the compiler knows the size of it; `shared` is for `extern __shared__` only.",
+            named(false)
+        ));
+    }
+    lines
 }
 
 /// Whether blocks divide the elements among their threads, and not rows among blocks.
@@ -282,6 +360,11 @@ fn reference(plan: &Plan) -> Vec<String> {
             lines.push("# fill in, as in [launch].".to_string());
             lines.push(format!("grid = {}", launch.fixed_grid));
             lines.push(format!("block = {}", launch.fixed_block));
+            if let Some(bytes) =
+                dynamic_bytes(&plan.shared, &launch.fixed_threads, Precision::Double)
+            {
+                lines.push(format!("shared = \"{bytes}\""));
+            }
         }
         return lines;
     }

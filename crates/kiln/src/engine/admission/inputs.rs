@@ -1,7 +1,8 @@
 //! The inputs of a task, as stand-ins for its kernels see them.
 
-use kiln_core::admission::InputContents;
+use kiln_core::admission::{self, InputContents};
 use kiln_core::manifest::{ArgumentKind, Role};
+use kiln_core::numerics::Expected;
 use kiln_core::precision::Coarser;
 use kiln_core::protocol::{ArgumentSpec, Problem, Refusal};
 use kiln_device::contents;
@@ -43,6 +44,22 @@ pub(super) fn is_drawn_input(kind: &ArgumentKind) -> bool {
             ..
         } if fill.is_drawn()
     )
+}
+
+/// How many numbers each element of an output is made from, where it is a reduction of a floating input.
+pub fn summands(problem: &Problem, output: &Expected) -> Option<u64> {
+    let inputs = problem
+        .arguments
+        .iter()
+        .filter_map(|argument| match argument {
+            ArgumentSpec::Buffer {
+                dtype,
+                role: Role::Input | Role::InOut,
+                ..
+            } if dtype.is_float() => argument.elements(),
+            _ => None,
+        });
+    admission::summands(output.extents.iter().product(), inputs.max()?)
 }
 
 /// Whether rounding to a format changes the type of any input.

@@ -16,8 +16,8 @@ pub(super) struct Weakness {
     pub(super) honest: f64,
 }
 
-/// The refusal of a task with weaknesses.
-pub(super) fn refusal(mut found: Vec<Weakness>) -> Option<Failure> {
+/// The refusal of a task with weaknesses, beyond those it `admits`.
+pub(super) fn refusal(mut found: Vec<Weakness>, admits: &[String]) -> Option<Failure> {
     found.sort_by(|a, b| a.probe.error_ratio.total_cmp(&b.probe.error_ratio));
     let first = found.first()?;
     let mut message = format!(
@@ -35,7 +35,8 @@ pub(super) fn refusal(mut found: Vec<Weakness>) -> Option<Failure> {
             weak.honest
         ));
     }
-    let words: BTreeSet<&str> = found.iter().map(|w| w.probe.stand_in.word()).collect();
+    let words = found.iter().map(|w| w.probe.stand_in.word());
+    let words: BTreeSet<&str> = words.chain(admits.iter().map(String::as_str)).collect();
     let words: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     let accept = format!(
         "accept it with `admits = [{}]` in [tolerance]",
@@ -87,13 +88,21 @@ mod tests {
     }
 
     fn refused(found: Vec<Weakness>) -> (String, String) {
-        let failure = refusal(found).expect("weaknesses refuse");
+        let failure = refusal(found, &[]).expect("weaknesses refuse");
         (failure.message, failure.hints.join("; "))
     }
 
     #[test]
     fn a_task_without_weaknesses_is_not_refused() {
-        assert!(refusal(Vec::new()).is_none());
+        assert!(refusal(Vec::new(), &["tf32".to_string()]).is_none());
+    }
+
+    #[test]
+    fn what_is_accepted_already_stays_so() {
+        let found = vec![weakness(StandIn::CoarserInputs(Coarser::F8), 0.5, None)];
+        let failure = refusal(found, &["tf32".to_string()]).unwrap();
+        let hint = failure.hints.join("; ");
+        assert!(hint.contains("admits = [\"f8\", \"tf32\"]"), "{hint}");
     }
 
     #[test]

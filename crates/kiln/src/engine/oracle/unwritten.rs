@@ -2,7 +2,8 @@
 //! still hold the fill were never written.
 //!
 //! No kernel can agree with such an element, and what it seems to hold is no arithmetic of the reference; so
-//! this is asked before anything is made of the values.
+//! this is asked before anything is made of the values. On a CPU what lies around the inputs changes with the fill, so that
+//! a reference that reads outside of them shows too.
 
 use std::ops::Range;
 
@@ -84,6 +85,10 @@ impl LeftOver {
         .hint(format!(
             "set every element before adding to it (`{name}[i] = 0`), and every variable before reading it; or, if \
              the kernel is to add to what `{name}` holds, `role = \"inout\"`"
+        ))
+        .hint(format!(
+            "or does it read past the end of an input? what lies there changes too: is every `shape` in [arguments] as \
+             large as what the reference reads for element {first:?}?"
         ))
     }
 }
