@@ -16,7 +16,7 @@ const TELLING: f64 = 4.0;
 const CLEARANCE: f64 = 1.5;
 
 /// Outputs with no more elements than this, and at least so many numbers behind each of them, are sums or the like.
-const FEW_ELEMENTS: u64 = 16;
+pub(crate) const FEW_ELEMENTS: u64 = 16;
 const MANY_SUMMANDS: u64 = 256;
 
 /// What adding positive numbers one after the other loses, in roundings times the root of their number: 0.23 for 2^10 as
