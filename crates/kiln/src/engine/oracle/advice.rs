@@ -19,13 +19,7 @@ pub(super) struct Advice {
 
 /// Hints for a reference that ended like this on a shape.
 pub(super) fn after(end: &WorkerEnd, task: &Task, shape: &Shape, program: &Program) -> Advice {
-    let is_known = |known: &Shape| known.dimensions == shape.dimensions;
-    let is_made_up = !task.manifest().shapes.iter().any(is_known);
-    let legal = is_made_up.then(|| {
-        "kiln made this shape from those of the manifest; where it is not one the kernel is for, say which are: in \
-         [constraints] (such as `pitch = \"COLS <= STRIDE\"`), or with `domain` in [confirm]"
-            .to_string()
-    });
+    let legal = about_made_up(task, shape);
     let size = outside_of(end).map(|argument| {
         let whose = match argument {
             Some(argument) => format!("`{}`", task.argument_name(argument)),
@@ -50,6 +44,17 @@ pub(super) fn after(end: &WorkerEnd, task: &Task, shape: &Shape, program: &Progr
             others: Vec::new(),
         },
     }
+}
+
+/// Of a shape that is not in the manifest: is it one at all?
+pub(super) fn about_made_up(task: &Task, shape: &Shape) -> Option<String> {
+    let is_known = |known: &Shape| known.dimensions == shape.dimensions;
+    let is_made_up = !task.manifest().shapes.iter().any(is_known);
+    is_made_up.then(|| {
+        "kiln made this shape from those of the manifest; where it is not one the kernel is for, say which are: in \
+         [constraints] (such as `pitch = \"COLS <= STRIDE\"`), or with `domain` in [confirm]"
+            .to_string()
+    })
 }
 
 /// Integers that nobody said anything about, where something read outside its buffers or came to nothing: are they indices?

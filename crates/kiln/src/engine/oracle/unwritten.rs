@@ -12,6 +12,7 @@ use kiln_core::manifest::{Role, Shape};
 use kiln_core::numerics::Expected;
 use kiln_core::protocol::{ArgumentSpec, Problem};
 
+use super::advice::about_made_up;
 use super::{Oracle, is_python};
 use crate::engine::confirm::depends_on_leftovers;
 use crate::exit::Failure;
@@ -58,31 +59,32 @@ impl Oracle {
             return Ok(());
         }
         let outputs = task.outputs(&problem)?;
-        Err(found.refusal(&outputs[found.output], shape))
+        Err(found.refusal(&outputs[found.output], task, shape))
     }
 }
 
 impl LeftOver {
-    fn refusal(&self, output: &Expected, shape: &Shape) -> Failure {
+    fn refusal(&self, output: &Expected, task: &Task, shape: &Shape) -> Failure {
+        let legal = about_made_up(task, shape);
         let name = &output.argument;
         let elements: u64 = output.extents.iter().product();
         let (count, first) = (self.count, output.index(self.first));
         if self.is_unwritten {
-            return Failure::usage(format!(
+            let failure = Failure::usage(format!(
                 "shape `{}`: the reference never writes {count} of {elements} elements of `{name}`, first at {first:?}",
                 shape.name
-            ))
-            .hint(format!(
+            ));
+            return legal.into_iter().fold(failure, Failure::hint).hint(format!(
                 "give `{name}` a smaller `shape` in [arguments] if the rest is no part of the answer, or \
                  `role = \"inout\"` if the rest is to stay as it was"
             ));
         }
-        Failure::usage(format!(
+        let failure = Failure::usage(format!(
             "shape `{}`: {count} of {elements} elements of the reference's `{name}`, first at {first:?}, change with \
              what was in memory before it ran",
             shape.name
-        ))
-        .hint(format!(
+        ));
+        legal.into_iter().fold(failure, Failure::hint).hint(format!(
             "set every element before adding to it (`{name}[i] = 0`), and every variable before reading it; or, if \
              the kernel is to add to what `{name}` holds, `role = \"inout\"`"
         ))
