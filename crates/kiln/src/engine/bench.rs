@@ -12,7 +12,7 @@ use kiln_core::trial::{
 };
 
 use super::compile_pool::{Build, Built, CompilePool};
-use super::confirm::{Candidate, Confirmer};
+use super::confirm::{Candidate, Confirmer, in_python};
 use super::crew::Crew;
 use super::evaluate::{self, Contender, Seeds};
 use super::oracle::Oracle;
@@ -395,12 +395,11 @@ impl Bench for LiveBench<'_> {
         };
         let both = candidates.first().map(|candidate| &candidate.contender);
         started.truncate(both.map_or(0, on_gpu) + on_gpu(&self.baseline));
-        let python = match &self.baseline.program.worker {
-            WorkerKind::Python(_) => {
-                [self.python.pop(), self.python.pop()].map(|started| started?.greet().ok())
-            }
+        let mut python = match &self.baseline.program.worker {
+            WorkerKind::Python(_) => [self.python.pop(), self.python.pop()],
             _ => Default::default(),
         };
+        in_python::settle(&mut python);
         Confirmer {
             task: self.task,
             oracle: &mut self.oracle,
@@ -409,6 +408,7 @@ impl Bench for LiveBench<'_> {
             secret,
             status,
             python,
+            spare: Default::default(),
             started,
             kept: None,
             pool: Some(self.pool),

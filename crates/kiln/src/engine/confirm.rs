@@ -20,6 +20,7 @@ use kiln_core::verdict;
 
 pub(super) use acceptance::depends_on_leftovers;
 use arena::{Arena, Corner, Side};
+use in_python::Beside;
 
 use super::compile_pool::CompilePool;
 use super::evaluate::{self, Contender, Place, Stop};
@@ -83,7 +84,9 @@ pub struct Confirmer<'a> {
     pub status: &'a mut dyn FnMut(&str),
     /// What runs in Python keeps its process for some rounds, baseline and candidate each its own:
     /// importing PyTorch anew for every one would take longer than all the rest.
-    pub python: [Option<Worker>; 2],
+    pub python: [Option<Starting>; 2],
+    /// The pair that takes their place, where both sides run in Python: it imports PyTorch while nothing is timed.
+    pub spare: [Option<Starting>; 2],
     /// Workers for the next duel.
     pub started: Vec<Starting>,
     /// Those of the last duel, where the next one is to have them.
@@ -170,8 +173,14 @@ impl Confirmer<'_> {
         rounds: usize,
         per_round: usize,
     ) -> f64 {
-        let pairs = (rounds + finalists.len()) as f64;
-        pairs * (per_round as f64 * pair_seconds(finalists, self.baseline_ns) + 0.2)
+        let is_beside =
+            |c: &Candidate<'_>| in_python::beside(self.baseline, &c.contender).is_some();
+        let (of_its_own, starting) = match finalists.iter().any(is_beside) {
+            true => (1, in_python::starting_seconds(rounds)),
+            false => (0, 0.0),
+        };
+        let pairs = (of_its_own + rounds + finalists.len()) as f64;
+        starting + pairs * (per_round as f64 * pair_seconds(finalists, self.baseline_ns) + 0.2)
     }
 
     /// All that stands between a finalist and its victory.
@@ -182,6 +191,9 @@ impl Confirmer<'_> {
         per_round: usize,
     ) -> Result<Result<Winner, Outcome>, Failure> {
         let contender = &candidate.contender;
+        if in_python::beside(self.baseline, contender).is_some() {
+            in_python::start_pair(&mut self.spare, self.baseline)?;
+        }
         let plan = sanitizer::Plan::of(self.task, contender, self.secret)?;
         // Neither is timed, so both at once.
         let (inspected, accepted) = std::thread::scope(|scope| {
@@ -218,6 +230,7 @@ impl Confirmer<'_> {
         let margin = self.task.manifest().confirm.margin;
         let contender = &candidate.contender;
         let beside = in_python::beside(self.baseline, contender);
+        in_python::settle(&mut self.spare);
         // What a kernel might do to be taken for faster than it is, is looked for in kiln's own process.
         let of_its_own = if beside.is_some() { 1 } else { rounds };
         let mut fought = match self.fight(contender, of_its_own, per_round, true)? {
@@ -229,11 +242,12 @@ impl Confirmer<'_> {
             let alone = fought.candidate_ns();
             let together = self.fight(&beside, rounds, per_round, false)?;
             match in_python::judged(alone, together, Fought::candidate_ns) {
-                Ok(together) => {
+                Beside::Wrong(outcome) => return Ok(Err(outcome)),
+                Beside::Counts(together) => {
                     (fought.baseline, fought.candidate) = (together.baseline, together.candidate);
                     alone_ns = Some(alone);
                 }
-                Err(why) => {
+                Beside::Discounted(why) => {
                     printer::talk(&why);
                     fought = match self.fight(contender, rounds, per_round, true)? {
                         Ok(fought) => fought,
@@ -269,7 +283,7 @@ impl Confirmer<'_> {
         for round in 0..rounds {
             (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
             if in_python::begins_anew(contender, round) {
-                self.python = Default::default();
+                self.renew_python();
             }
             let seed = self.seed_of(Stream::Final, round as u64);
             let last = round + 1 == rounds;
@@ -336,12 +350,22 @@ impl Confirmer<'_> {
         Ok(())
     }
 
+    /// Ends what runs in Python; the pair that waits comes next, if there is one.
+    pub(super) fn renew_python(&mut self) {
+        let ended = std::mem::replace(&mut self.python, std::mem::take(&mut self.spare));
+        std::thread::scope(|scope| {
+            for worker in ended {
+                scope.spawn(|| drop(worker));
+            }
+        });
+    }
+
     /// Both start side by side.
     fn start_both(&mut self, candidate: &Contender) -> Result<[Worker; 2], Failure> {
         let [baseline, challenger] =
             [(0, self.baseline), (1, candidate)].map(|(side, contender)| {
                 match in_python::is_in(contender) {
-                    true => self.python[side].take().map(Starting::ready),
+                    true => self.python[side].take(),
                     false => None,
                 }
             });
@@ -447,7 +471,7 @@ impl Confirmer<'_> {
         let mut ended = Vec::new();
         for (side, corner) in corners.into_iter().enumerate() {
             match in_python::is_in(corner.contender) {
-                true => self.python[side] = Some(corner.worker),
+                true => self.python[side] = Some(Starting::ready(corner.worker)),
                 false => ended.push(corner.worker),
             }
         }

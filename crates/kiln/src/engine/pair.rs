@@ -38,6 +38,7 @@ pub fn compare(
         secret,
         status: &mut |_| {},
         python: Default::default(),
+        spare: Default::default(),
         started: Vec::new(),
         kept: None,
         pool: None,

@@ -1,9 +1,9 @@
 //! Processes that outlive one comparison, or begin before it: starting them takes longer than timing does.
 
-use super::broken;
+use super::confirm::in_python;
 use super::evaluate::Contender;
 use super::oracle::Oracle;
-use super::worker::{Starting, Worker, WorkerKind};
+use super::worker::Starting;
 use crate::exit::Failure;
 
 #[derive(Default)]
@@ -16,23 +16,23 @@ pub struct Standby {
     /// The last shape's, with the reference at work.
     pub oracle: Option<Oracle>,
     /// Python for both sides of the comparison that comes.
-    both: [Option<Starting>; 2],
+    pub both: [Option<Starting>; 2],
+    /// Another pair, for its later rounds; serves the next comparison where this one had none.
+    pub spare: [Option<Starting>; 2],
 }
 
 impl Standby {
     /// Where the baseline is in Python, both sides import PyTorch while answers are checked.
     pub fn start(&mut self, baseline: &Contender) -> Result<(), Failure> {
-        let kind = &baseline.program.worker;
-        for side in &mut self.both {
-            *side = match kind {
-                WorkerKind::Python(_) => Some(Worker::start(kind).map_err(|end| broken(&end))?),
-                _ => None,
-            };
+        (self.both, self.spare) = match in_python::is_in(baseline) {
+            // One that nobody has used yet is as good as a new one.
+            true => (std::mem::take(&mut self.spare), Default::default()),
+            false => Default::default(),
+        };
+        if in_python::is_in(baseline) {
+            in_python::start_pair(&mut self.both, baseline)?;
+            in_python::start_pair(&mut self.spare, baseline)?;
         }
         Ok(())
-    }
-
-    pub fn take_both(&mut self) -> [Option<Worker>; 2] {
-        self.both.each_mut().map(|side| side.take()?.greet().ok())
     }
 }

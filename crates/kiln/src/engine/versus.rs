@@ -11,7 +11,8 @@ use kiln_core::verdict::Verdict;
 use kiln_core::verdict::sequential::{Design, Look, Rounds};
 
 use super::Stream;
-use super::confirm::{Confirmer, Duel, Lost, Turn, in_python};
+use super::confirm::in_python::{self, Beside};
+use super::confirm::{Confirmer, Duel, Lost, Turn};
 use super::evaluate::Contender;
 use super::oracle::Oracle;
 use super::sampling::Style;
@@ -163,11 +164,13 @@ pub fn judge(
         baseline_ns: 0.0,
         secret: sides.secret,
         status: &mut quiet,
-        python: standby.take_both(),
+        python: std::mem::take(&mut standby.both),
+        spare: std::mem::take(&mut standby.spare),
         started: std::mem::take(&mut standby.fresh),
         kept: None,
         pool: None,
     };
+    in_python::settle(&mut confirmer.spare);
     let mut rounds = Looking {
         confirmer: &mut confirmer,
         plan,
@@ -178,6 +181,7 @@ pub fn judge(
         Some(beside) => rounds.beside(sides.candidate, &beside),
     };
     standby.fresh = std::mem::take(&mut confirmer.started);
+    standby.spare = std::mem::take(&mut confirmer.spare);
     judged
 }
 
@@ -205,8 +209,9 @@ impl Looking<'_, '_> {
         };
         let candidate_ns = |judged: &Judged| judged.look.comparison.candidate_ns;
         match in_python::judged(alone, judged, candidate_ns) {
-            Ok(judged) => Ok(Ok(judged)),
-            Err(why) => {
+            Beside::Counts(judged) => Ok(Ok(judged)),
+            Beside::Wrong(outcome) => Ok(Err(Fallen::new(Side::B, outcome))),
+            Beside::Discounted(why) => {
                 printer::talk(&why);
                 self.look(candidate, self.plan.catch_cheats)
             }
@@ -220,7 +225,7 @@ impl Looking<'_, '_> {
         extras: bool,
     ) -> Result<Result<Duel, Fallen>, Failure> {
         if in_python::begins_anew(candidate, round) {
-            self.confirmer.python = Default::default();
+            self.confirmer.renew_python();
         }
         let turn = Turn {
             extras,

@@ -337,6 +337,7 @@ impl<'a> Court<'a> {
             secret: SECRET,
             status: &mut |_| {},
             python: Default::default(),
+            spare: Default::default(),
             started: Vec::new(),
             kept: None,
             pool: Some(self.pool),
