@@ -596,3 +596,21 @@ fn a_profiled_function_is_called_like_a_baseline() {
     assert_eq!(python.call(&copy_problem(DType::F32, 3), &inputs), expected);
     assert_eq!(python.check().1, expected);
 }
+
+/// The first graph of a process is faster than those of programs, which have several.
+#[test]
+fn of_several_graphs_the_last_is_timed() {
+    let told = Command::new(interpreter())
+        .arg("-c")
+        .arg(include_str!("graphs.py"))
+        .arg(python::CHILD)
+        .output();
+    match told {
+        Ok(told) => assert!(
+            told.status.success(),
+            "{}",
+            String::from_utf8_lossy(&told.stderr)
+        ),
+        Err(_) => println!("skipped: no python3"),
+    }
+}

@@ -3,7 +3,7 @@
 #
 #     bash crates/kiln/tests/gpu.sh OUT SECTION...        # KILN names the binary, default target/release/kiln
 #
-# Sections: planted ceilings bottlenecks torch examples verify speed profiles reading walls gate cheats honest.
+# Sections: planted ceilings bottlenecks torch examples verify speed graphs profiles reading walls gate cheats honest.
 # Each writes OUT/SECTION.txt (and .json, .jsonl, .csv where there is more to keep), and is stopped after LIMIT seconds.
 # TORCH names the checks of the section torch (host,speed).
 set -uo pipefail
@@ -84,6 +84,10 @@ speed() {
     [ -n "$again" ] || return
     k verify packages/attention_sm90 --seconds "${VERIFY_SECONDS:-6}" --json --shapes "$again" >"$out/speed.json"
     check --shapes "$again" --verified "$out/speed.json"
+}
+graphs() {
+    export_attention torch "$ground/packages/attention_sm90"
+    timeout "$limit" python3 "$repository/crates/kiln/tests/export/graphs_before.py" "$ground/packages/attention_sm90"
 }
 profiles() {
     k profile kernels/attention --config "$attention" --shapes b32h8s128,target,b8h16s1024,b4h16s2048,b2h16s4096 --json >"$out/profiles_attention.json"

@@ -281,7 +281,12 @@ impl Confirmer<'_> {
     ) -> Result<Result<Fought, Outcome>, Failure> {
         let mut fought = Fought::default();
         for round in 0..rounds {
-            (self.status)(&format!("confirming: round {} of {rounds}", round + 1));
+            // The one round of a kernel's own before those beside the baseline.
+            let is_before = rounds == 1 && in_python::beside(self.baseline, contender).is_some();
+            (self.status)(&match is_before {
+                true => "confirming: in a process of its own".to_string(),
+                false => format!("confirming: round {} of {rounds}", round + 1),
+            });
             if in_python::begins_anew(contender, round) {
                 self.renew_python();
             }
