@@ -191,7 +191,9 @@ impl Confirmer<'_> {
         per_round: usize,
     ) -> Result<Result<Winner, Outcome>, Failure> {
         let contender = &candidate.contender;
-        if in_python::beside(self.baseline, contender).is_some() {
+        if in_python::beside(self.baseline, contender).is_some()
+            && in_python::has_room_to_wait(self.task)
+        {
             in_python::start_pair(&mut self.spare, self.baseline)?;
         }
         let plan = sanitizer::Plan::of(self.task, contender, self.secret)?;

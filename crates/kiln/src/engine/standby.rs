@@ -5,6 +5,7 @@ use super::evaluate::Contender;
 use super::oracle::Oracle;
 use super::worker::Starting;
 use crate::exit::Failure;
+use crate::task::Task;
 
 #[derive(Default)]
 pub struct Standby {
@@ -23,7 +24,7 @@ pub struct Standby {
 
 impl Standby {
     /// Where the baseline is in Python, both sides import PyTorch while answers are checked.
-    pub fn start(&mut self, baseline: &Contender) -> Result<(), Failure> {
+    pub fn start(&mut self, task: &Task, baseline: &Contender) -> Result<(), Failure> {
         (self.both, self.spare) = match in_python::is_in(baseline) {
             // One that nobody has used yet is as good as a new one.
             true => (std::mem::take(&mut self.spare), Default::default()),
@@ -31,7 +32,9 @@ impl Standby {
         };
         if in_python::is_in(baseline) {
             in_python::start_pair(&mut self.both, baseline)?;
-            in_python::start_pair(&mut self.spare, baseline)?;
+            if in_python::has_room_to_wait(task) {
+                in_python::start_pair(&mut self.spare, baseline)?;
+            }
         }
         Ok(())
     }

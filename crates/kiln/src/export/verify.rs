@@ -342,7 +342,7 @@ fn examine(
     // Whether the baseline can run here says nothing about the package.
     let ready = match gate::contender(stage, task, &side) {
         Ok(Ok(baseline)) => {
-            standby.start(&baseline)?;
+            standby.start(task, &baseline)?;
             match checker.check(task, oracle, &baseline, secret) {
                 Ok(Ok(ns)) => Ok((baseline, ns)),
                 Ok(Err(outcome)) => Err(outcome.to_string()),

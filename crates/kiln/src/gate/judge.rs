@@ -203,7 +203,7 @@ fn one_shape(
     let b_config = telling_config(task, &pairing.b, &b, &mut notes);
     let mut oracle = Oracle::after(standby.oracle.take(), task, &stage.pool)?;
     let secret = cache::random_u64();
-    standby.start(&a)?;
+    standby.start(task, &a)?;
     let mut checker = Checker::new(task, standby);
     let checked = check_both(task, &mut oracle, &mut checker, pairing, [&a, &b], secret)?;
     checker.dismiss(standby);

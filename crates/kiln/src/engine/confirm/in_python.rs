@@ -13,6 +13,7 @@ use crate::engine::broken;
 use crate::engine::evaluate::Contender;
 use crate::engine::worker::{Starting, Worker, WorkerKind};
 use crate::exit::Failure;
+use crate::task::Task;
 
 /// Nothing makes an honest kernel this much faster than it is in a process of its own.
 const LEAST_OF_ALONE: f64 = 0.95;
@@ -47,6 +48,14 @@ pub fn beside(baseline: &Contender, candidate: &Contender) -> Option<Contender> 
         beside.program.worker = WorkerKind::Python(Mode::Baseline);
         beside
     })
+}
+
+/// Whether processes may wait beside those that are timed: each holds memory of the GPU before it does anything.
+pub fn has_room_to_wait(task: &Task) -> bool {
+    const CONTEXTS_BYTES: u64 = 6 << 30;
+    // Two sides with two sets of inputs, and as much again for what a function allocates.
+    let problems = task.target_bytes().and_then(|b| b.checked_mul(8));
+    problems.is_some_and(|b| b.saturating_add(CONTEXTS_BYTES) <= task.device.memory_bytes)
 }
 
 /// Starts what of a pair is missing, one process for each side of a comparison with this baseline.
