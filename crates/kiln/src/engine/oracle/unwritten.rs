@@ -59,32 +59,34 @@ impl Oracle {
             return Ok(());
         }
         let outputs = task.outputs(&problem)?;
-        Err(found.refusal(&outputs[found.output], task, shape))
+        let mut failure = found.refusal(&outputs[found.output], shape);
+        // Of a shape that kiln made up, that it did is the likelier cause.
+        failure.hints.splice(0..0, about_made_up(task, shape));
+        Err(failure)
     }
 }
 
 impl LeftOver {
-    fn refusal(&self, output: &Expected, task: &Task, shape: &Shape) -> Failure {
-        let legal = about_made_up(task, shape);
+    fn refusal(&self, output: &Expected, shape: &Shape) -> Failure {
         let name = &output.argument;
         let elements: u64 = output.extents.iter().product();
         let (count, first) = (self.count, output.index(self.first));
         if self.is_unwritten {
-            let failure = Failure::usage(format!(
+            return Failure::usage(format!(
                 "shape `{}`: the reference never writes {count} of {elements} elements of `{name}`, first at {first:?}",
                 shape.name
-            ));
-            return legal.into_iter().fold(failure, Failure::hint).hint(format!(
+            ))
+            .hint(format!(
                 "give `{name}` a smaller `shape` in [arguments] if the rest is no part of the answer, or \
                  `role = \"inout\"` if the rest is to stay as it was"
             ));
         }
-        let failure = Failure::usage(format!(
+        Failure::usage(format!(
             "shape `{}`: {count} of {elements} elements of the reference's `{name}`, first at {first:?}, change with \
              what was in memory before it ran",
             shape.name
-        ));
-        legal.into_iter().fold(failure, Failure::hint).hint(format!(
+        ))
+        .hint(format!(
             "set every element before adding to it (`{name}[i] = 0`), and every variable before reading it; or, if \
              the kernel is to add to what `{name}` holds, `role = \"inout\"`"
         ))
