@@ -192,7 +192,7 @@ fn scratch_inout_half_and_integer_arguments_work() {
              [baseline]\nconfig = { BLOCK = 16 }\n\
              [confirm]\nsamples = 10\nrounds = 2\n",
         );
-    let document = project.json(&["tune", "--json"], &[1, 4]);
+    let document = project.json(&["tune", "--json"], &[0, 1, 4]);
     assert_eq!(document["candidates_found"], 2, "{document:#}");
     assert_eq!(document["rejected"]["gate:memory"], 1, "{document:#}");
 }
