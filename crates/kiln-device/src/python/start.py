@@ -64,7 +64,7 @@ SPIN_NANOS = 100_000
 SPIN_CLOCKS_PER_NANO = 2
 MAX_SPIN_NANOS = 100_000_000
 ENERGY_SECONDS = 0.5
-# The first graph of more than some 30 launches that a process runs right after it captured it is faster than all later ones,
+# The first graph of more than some 20 launches that a process runs right after it captured it is faster than all later ones,
 # on an H200 by 0.17 us to 0.35 us of each launch, and no longer so once there is another. Programs have several.
 GRAPHS_MADE = 3
 

@@ -12,64 +12,43 @@ import sys
 import torch
 import torch.nn.functional as F
 
-SHAPES = {"(1, 8, 512, 64)": ((1, 8, 512, 64), False), "(32, 8, 128, 64)": ((32, 8, 128, 64), False), "(32, 8, 256, 64) causal": ((32, 8, 256, 64), True)}
+from check_torch import replayed, timed
+
+# With launches for 300 us, known beforehand so that finding out makes no graph.
+SHAPES = {
+    "(1, 8, 512, 64)": ((1, 8, 512, 64), False, 56),
+    "(32, 8, 128, 64)": ((32, 8, 128, 64), False, 53),
+    "(32, 8, 256, 64) causal": ((32, 8, 256, 64), True, 26),
+}
 BEFORE = ["nothing", "images", "one, destroyed", "one, kept", "alike, destroyed", "other side, kept"]
-BURST_US = 300
-
-
-def capture(call, launches):
-    """As a program does: warmed up on a side stream, captured, run at once."""
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            call()
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(launches):
-            call()
-    graph.replay()
-    torch.cuda.synchronize()
-    return graph
-
-
-def burst_us(graph):
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(200_000)
-    start.record()
-    if graph is not None:
-        graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) * 1e3
 
 
 def measure(package, shape, side, before):
-    (batch, heads, length, depth), causal = SHAPES[shape]
-    q, k, v = (torch.randn(batch, heads, length, depth, device="cuda", dtype=torch.float16) for _ in range(3))
+    extents, causal, launches = SHAPES[shape]
+    q, k, v = (torch.randn(extents, device="cuda", dtype=torch.float16) for _ in range(3))
     kernel = getattr(package, package.__all__[0])
     sides = {"exported": lambda: kernel(q, k, v, is_causal=causal), "SDPA": lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal)}
-    # Known beforehand, so that finding out makes no graph.
-    launches = {"(1, 8, 512, 64)": 56, "(32, 8, 128, 64)": 53, "(32, 8, 256, 64) causal": 26}[shape]
     call, other = sides[side], sides["SDPA" if side == "exported" else "exported"]
-    nothing = statistics.median(burst_us(None) for _ in range(50))
+    nothing = statistics.median(timed(None) for _ in range(50))
     kept = []
     if before == "images":
         package.prepare()
     elif before.startswith("one"):
-        kept.append(capture(call, 1))
+        kept.append(replayed(call, 1))
     elif before.startswith("alike"):
-        kept.append(capture(call, launches))
+        kept.append(replayed(call, launches))
     elif before.startswith("other"):
-        kept.append(capture(other, launches))
+        kept.append(replayed(other, launches))
+    torch.cuda.synchronize()
     if before.endswith("destroyed"):
         kept.clear()
-    graph = capture(call, launches)
+    graph = replayed(call, launches)
+    torch.cuda.synchronize()
     times = []
     for _ in range(40):
         for tensor in (q, k, v):
             tensor.view(torch.uint8).sum()
-        times.append((burst_us(graph) - nothing) / launches)
+        times.append((timed(graph) - nothing) / launches)
     return statistics.median(times)
 
 
