@@ -118,8 +118,8 @@ impl SampleCounts {
 /// fewer than [`MIN_SAMPLES`] on a side, UNDECIDED. The same input and seed give the same answer.
 ///
 /// A bootstrap of five rounds takes them for more alike than they may be: where they differ a lot, it called 2 of
-/// 100 comparisons of a kernel with itself. So a difference has to stand among the rounds as well, each one number;
-/// where it does not, the interval is as wide as theirs.
+/// 100 comparisons of a kernel with itself. So a difference has to stand among the rounds as well, each one number
+/// and at 99 %; where it does not, the interval is as wide as theirs.
 pub fn compare(
     baseline_rounds: &[Vec<f64>],
     candidate_rounds: &[Vec<f64>],
