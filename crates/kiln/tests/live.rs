@@ -174,7 +174,7 @@ fn only_who_has_the_address_sees_the_page() {
 /// Anybody on the machine may connect. None of them may keep the viewer out for long, or the study from ending.
 #[test]
 fn those_who_only_hold_the_line_keep_nobody_waiting() {
-    let mut tuning = tuning(6);
+    let mut tuning = tuning(30);
     let host = format!("127.0.0.1:{}", tuning.port());
     let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, tuning.port())).unwrap();
     // A body that never comes, a head that never ends, many who say nothing.

@@ -274,7 +274,7 @@ fn a_candidate_cannot_slow_the_baseline() {
              n = { dtype = \"i32\", value = \"N\" }\n\
              [reference]\nc = \"reference.c:work\"\n\
              [baseline]\nc = \"baseline.c:work_baseline\"\n\
-             [confirm]\nsamples = 20\nrounds = 2\nfinalists = 1\n",
+             [confirm]\nsamples = 20\nrounds = 5\nfinalists = 1\n",
         );
     let document = project.json(&["tune", "--json"], &[1, 4]);
     assert_ne!(document["verdict"], "FASTER", "{document:#}");
